@@ -1,0 +1,133 @@
+"""Run a plan on all ranks in one process, with NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshard.errors import BrokenPlanError, LayoutError
+from reshard.ownership import box, local_shape
+from reshard.packing import Coordinate, Message, Packing, Region, localise, pack, reduce_op, scale, shape_of
+from reshard.plan import Plan
+from reshard.steps import Step
+
+Array = NDArray[Any]
+Shards = dict[Coordinate, Array]
+
+
+def simulate(plan: Plan, shards: Sequence[Array]) -> list[Array]:
+    """Local tensors before, in ascending order of ranks, to local tensors after.
+
+    >>> import numpy as np, reshard
+    >>> p = reshard.plan("S0,S0", "R,R", mesh="a=2,b=2", shape=(5,))
+    >>> parts = [np.array([0, 1]), np.array([2]), np.array([3]), np.array([4])]
+    >>> reshard.simulate(p, parts)[3]
+    array([0, 1, 2, 3, 4])
+    """
+    mesh, shape = plan.mesh, plan.shape
+    coordinates = [mesh.coordinate(rank) for rank in mesh.sorted_ranks()]
+    if len(shards) != len(coordinates):
+        raise LayoutError("simulate takes one array for each rank", got=f"{len(shards)} arrays for {mesh}", hint="list them in rank order")
+    local: Shards = {}
+    for coordinate, shard in zip(coordinates, shards, strict=True):
+        wanted = shape_of(plan.source, shape, coordinate)
+        array = np.asarray(shard)
+        if array.shape != wanted:
+            raise LayoutError(
+                "a shard has the shape that the source layout gives it",
+                got=f"{array.shape} at rank {mesh.rank(coordinate)}",
+                hint=f"expected {wanted} under {plan.source}",
+            )
+        local[coordinate] = array
+    for step in plan.steps:
+        local = _run(step, shape, local)
+    return [local[c] for c in coordinates]
+
+
+def _run(step: Step, shape: tuple[int, ...], local: Shards) -> Shards:
+    if not step.communicates:
+        return {c: _run_locally(step, shape, c, array) for c, array in local.items()}
+    packings = {c: pack(step, shape, c) for c in local}
+    sent = {(c, m.peer): (m, local[c][index(m.region)]) for c, p in packings.items() for m in p.sends}
+    return {c: _unpack(step, p, sent, local[c].dtype) for c, p in packings.items()}
+
+
+def _unpack(step: Step, packing: Packing, sent: dict[tuple[Coordinate, Coordinate], tuple[Message, Array]], dtype: Any) -> Array:
+    """Put the received blocks into place, adding up contributions in row-major order of their coordinates."""
+    summed = bool(step.reduced)
+    # A half type accumulates in float32 and is rounded once.
+    wide = np.float32 if summed and dtype == np.float16 else dtype
+    after = np.empty(local_shape(packing.after), wide)
+    combine = _COMBINE[reduce_op(step)]
+    first: Coordinate | None = None
+    for message in sorted(packing.receives, key=lambda m: m.summand):
+        their, block = sent[message.peer, packing.coordinate]
+        if their.block != message.block:
+            raise BrokenPlanError("two ends of a message disagree about its block", inputs=(step, message, their))
+        first = message.summand if first is None else first
+        place = index(message.region)
+        after[place] = block if message.summand == first else combine(after[place], block)
+    if summed and scale(step) > 1:
+        after = after / scale(step)
+    return after.astype(dtype, copy=False)
+
+
+def _run_locally(step: Step, shape: tuple[int, ...], coordinate: Coordinate, array: Array) -> Array:
+    what = localise(step, shape, coordinate)
+    after = np.full(shape_of(step.after, shape, coordinate), neutral(what.neutral, array.dtype), array.dtype)
+    if what.holds:
+        after[index(what.target)] = array[index(what.region)] * what.factor if what.factor > 1 else array[index(what.region)]
+    return after
+
+
+def index(region: Region) -> tuple[Any, ...]:
+    """A region as a NumPy index: slices where every dim has one range, else the open mesh of positions."""
+    if all(len(ranges) == 1 for ranges in region):
+        return tuple(slice(*ranges[0]) for ranges in region)
+    return np.ix_(*(np.concatenate([np.arange(a, b) for a, b in ranges] or [np.arange(0)]) for ranges in region))
+
+
+def neutral(op: str, dtype: Any) -> Any:
+    """The value that changes nothing when it is combined by op."""
+    if op in ("sum", "product"):
+        return 0 if op == "sum" else 1
+    if dtype == np.bool_:
+        return op == "min"
+    if np.issubdtype(dtype, np.inexact):
+        return -np.inf if op == "max" else np.inf
+    limits = np.iinfo(dtype)
+    return limits.min if op == "max" else limits.max
+
+
+_COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum, "product": np.multiply}
+
+
+def shards_of(plan: Plan, whole: Array) -> list[Array]:
+    """A source tensor cut up for `simulate`; under a partial source, random whole summands that combine to `whole`.
+
+    For demonstrations: tests have their own.
+    """
+    mesh = plan.mesh
+    sizes = mesh.sizes
+    partial = [a for a, _ in plan.source.partial]
+    ops = {op for _, op in plan.source.partial}
+    rng = np.random.default_rng(0)
+    parts: dict[Coordinate, Array] = {}
+    rest = whole * np.prod([sizes[a] for a, op in plan.source.partial if op == "avg"], dtype=whole.dtype)
+    classes = list(product(*(range(sizes[a]) for a in partial)))
+    for where in classes[1:]:
+        part = rng.integers(0, 8, whole.shape).astype(whole.dtype) if ops <= {"sum", "avg"} else whole
+        rest = rest - part if ops and ops <= {"sum", "avg"} else whole if ops != {"product"} else rest
+        parts[where] = part if ops != {"product"} else np.ones_like(whole)
+    parts[classes[0]] = rest
+    shards: list[Array] = []
+    for rank in mesh.sorted_ranks():
+        coordinate = mesh.coordinate(rank)
+        held = box(plan.source, plan.shape, coordinate)
+        part = parts[tuple(coordinate[a] for a in partial)]
+        shards.append(part[index(held)].copy())
+    return shards

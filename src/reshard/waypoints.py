@@ -1,0 +1,207 @@
+"""Layouts worth passing through between a source and a target.
+
+A search strategy is a choice of waypoints; the shortest path over them is found by `search`. Three ideas make
+the short list (docs/algorithm.md):
+
+* *halfway*: some axes are already as in the target, the others still as in the source;
+* *split fully*: before contributions are added up, every axis that is free splits the tensor, so that each element
+  is reduced once and at the smallest size;
+* *stand-in*: a partial target is made locally, at the end, from a sharded layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, combinations, permutations, product
+
+from reshard.traffic import Space, State, is_prefix
+
+MOST_MOVING = 6
+"""With more moving axes than this, halfway points move them one after the other instead of in every combination."""
+
+Dims = tuple[tuple[int, ...], ...]
+
+
+def normal_form(space: Space, source: State, target: State, avg: frozenset[int]) -> list[State]:
+    """The short list, in a fixed order without repeats."""
+    found: dict[State, None] = {}
+    for stand_in in (target, *stand_ins(space, source, target, avg)):
+        found[stand_in] = None
+        found.update(dict.fromkeys(halfway(source, stand_in)))
+        if reduced := set(source.partial) - set(stand_in.partial):
+            kept = tuple(a for a in source.partial if a not in reduced)
+            found[source._replace(partial=kept)] = None
+            if split := split_fully(space, source, stand_in):
+                found[split] = None
+                found.update(dict.fromkeys(halfway(split, stand_in)))
+    return [w for w in found if w not in (source, target)]
+
+
+def halfway(source: State, target: State) -> Iterator[State]:
+    """States in which a proper subset of the moving axes has moved."""
+    moving = sorted(_moving(source, target))
+    if len(moving) < 2:
+        return
+    if len(moving) <= MOST_MOVING:
+        subsets: Iterable[tuple[int, ...]] = chain.from_iterable(combinations(moving, n) for n in range(1, len(moving)))
+    else:
+        subsets = chain((tuple(moving[:n]) for n in range(1, len(moving))), (tuple(moving[n:]) for n in range(1, len(moving))))
+    for moved in subsets:
+        yield _mix(source, target, frozenset(moved))
+
+
+def _moving(source: State, target: State) -> set[int]:
+    moving = set(source.partial) ^ set(target.partial)
+    for a, b in zip(source.dims, target.dims, strict=True):
+        agreed = 0
+        while agreed < min(len(a), len(b)) and a[agreed] == b[agreed]:
+            agreed += 1
+        moving.update(a[agreed:], b[agreed:])
+    return moving
+
+
+def _mix(source: State, target: State, moved: frozenset[int]) -> State:
+    dims: list[tuple[int, ...]] = []
+    for a, b in zip(source.dims, target.dims, strict=True):
+        staying = tuple(x for x in a if x not in moved)
+        arrived = tuple(x for x in b if x in moved)
+        mixed = (*staying, *arrived)
+        dims.append(b if set(mixed) == set(b) and is_prefix(staying, b) else mixed)
+    partial = tuple(sorted((set(source.partial) - moved) | (set(target.partial) & (moved | set(source.partial)))))
+    used = {x for axes in dims for x in axes}
+    factors = dict(source.strides)
+    strides = tuple((a, f) for a, f in sorted(factors.items()) if a in used and a not in moved)
+    return State(tuple(dims), tuple(a for a in partial if a not in used), strides)
+
+
+def split_fully(space: Space, source: State, target: State) -> State | None:
+    """Source with every free axis sharding: where the target shards it if it can, so that the sum is made in place."""
+    reduced = set(source.partial) - set(target.partial)
+    kept = tuple(a for a in source.partial if a not in reduced)
+    free = set(range(len(space.sizes))) - source.sharded() - set(kept)
+    if not source.dims:
+        return None
+    dims = [axes + tuple(a for a in wanted if a in free) for axes, wanted in zip(source.dims, target.dims, strict=True)]
+    for axis in sorted(a for a in free - target.sharded() if space.sizes[a] > 1):
+        dim = _best_dim_for(space, axis, dims, target)
+        dims[dim] += (axis,)
+    return State(tuple(dims), kept, source.strides)
+
+
+def _best_dim_for(space: Space, axis: int, dims: Sequence[tuple[int, ...]], target: State) -> int:
+    """The dim that one more innermost axis splits best: inside what the target wants there, evenly, where most is left."""
+
+    def rank(d: int) -> tuple[bool, bool, int, int]:
+        left = space.longest(d, dims[d])
+        return not is_prefix(target.dims[d], dims[d]), left % space.sizes[axis] != 0, -left, d
+
+    return min(range(len(dims)), key=rank)
+
+
+def stand_ins(space: Space, source: State, target: State, avg: frozenset[int]) -> list[State]:
+    """Targets without (some of) the partial axes, from which the target is made locally."""
+    if not target.partial:
+        return []
+    ndim = len(target.dims)
+    choices: list[list[int | str]] = []
+    for axis in target.partial:
+        keep: list[int | str] = ["keep"] if axis in source.partial else []
+        padded: list[int | str] = [] if axis in avg else list(range(ndim))
+        choices.append(keep + (padded or ["replicate"]))
+    found: dict[State, None] = {}
+    for choice in product(*choices):
+        dims = list(target.dims)
+        for axis, where in zip(target.partial, choice, strict=True):
+            if isinstance(where, int):
+                dims[where] += (axis,)
+        kept = tuple(axis for axis, where in zip(target.partial, choice, strict=True) if where == "keep")
+        found[State(tuple(dims), kept, target.strides)] = None
+    return [s for s in found if s != target]
+
+
+def everything(space: Space, source: State, target: State) -> list[State]:
+    """Every layout in any order, with any subset of the partial axes of source and target still partial."""
+    axes = [a for a, n in enumerate(space.sizes) if n > 1]
+    ndim = len(source.dims)
+    maybe_partial = sorted(set(source.partial) | set(target.partial))
+    found: dict[State, None] = {}
+    for count in range(len(maybe_partial) + 1):
+        for partial in combinations(maybe_partial, count):
+            for dims in _all_dims([a for a in axes if a not in partial], ndim):
+                found[State(dims, partial)] = None
+    return [w for w in found if w not in (source, target)]
+
+
+def _all_dims(axes: list[int], ndim: int) -> Iterator[Dims]:
+    for where in product(range(-1, ndim), repeat=len(axes)):
+        members = [[a for a, dim in zip(axes, where, strict=True) if dim == d] for d in range(ndim)]
+        yield from product(*(permutations(m) for m in members))
+
+
+def by_axis(source: State, target: State) -> list[State]:
+    """The greedy path that moves one mesh axis at a time, as DTensor does by default, source and target included.
+
+    Inner axes first: where the target's nesting outside of an axis is not there yet, the axis is gathered; then outer
+    axes first, everything that is left.
+    """
+    path = [source]
+    if _in_mesh_order(source) and _in_mesh_order(target):
+        axes = sorted({*source.sharded(), *source.partial, *target.sharded(), *target.partial})
+        for axis in reversed(axes if source.sharded() else []):
+            goal = _placement(target, axis)
+            if isinstance(goal, int):
+                outer = [_placement(path[-1], a) == goal for a in range(axis)], [_placement(target, a) == goal for a in range(axis)]
+                goal = goal if outer[0] == outer[1] else "R"
+            if goal == "P" and isinstance(_placement(path[-1], axis), int):
+                goal = "R"
+            path.append(_put(path[-1], axis, goal))
+        for axis in axes:
+            path.append(_put(path[-1], axis, _placement(target, axis)))
+    else:
+        path += _through_replicate(source, target)
+    distinct = [path[0]]
+    for state in path[1:]:
+        if state != distinct[-1]:
+            distinct.append(state)
+    return distinct
+
+
+def _in_mesh_order(state: State) -> bool:
+    return not state.strides and all(list(axes) == sorted(axes) for axes in state.dims)
+
+
+def _placement(state: State, axis: int) -> int | str:
+    if axis in state.partial:
+        return "P"
+    return next((d for d, axes in enumerate(state.dims) if axis in axes), "R")
+
+
+def _put(state: State, axis: int, goal: int | str) -> State:
+    dims = [tuple(a for a in axes if a != axis) for axes in state.dims]
+    if isinstance(goal, int):
+        dims[goal] = tuple(sorted((*dims[goal], axis)))
+    partial = set(state.partial) - {axis} | ({axis} if goal == "P" else set())
+    return State(tuple(dims), tuple(sorted(partial)))
+
+
+def _through_replicate(source: State, target: State) -> list[State]:
+    """Where orders differ from the mesh's: gather what differs, innermost first, then split again, outermost first."""
+    path: list[State] = []
+    state = source
+    for axis in source.partial:
+        if axis not in target.partial:
+            state = state._replace(partial=tuple(a for a in state.partial if a != axis))
+            path.append(state)
+    for d, wanted in enumerate(target.dims):
+        while not is_prefix(state.dims[d], wanted) or state.strides != target.strides and state.dims[d]:
+            axis = state.dims[d][-1]
+            dims = tuple(axes[:-1] if i == d else axes for i, axes in enumerate(state.dims))
+            state = State(dims, state.partial, tuple(pair for pair in state.strides if pair[0] != axis))
+            path.append(state)
+    for d, wanted in enumerate(target.dims):
+        for axis in wanted[len(state.dims[d]) :]:
+            dims = tuple((*axes, axis) if i == d else axes for i, axes in enumerate(state.dims))
+            factor = tuple(pair for pair in target.strides if pair[0] == axis)
+            state = State(dims, state.partial, tuple(sorted(state.strides + factor)))
+            path.append(state)
+    return [*path, target]
