@@ -62,7 +62,7 @@ class Certificate:
     def _edge(self, step: Step) -> tuple[Edge, State, State]:
         u, v = canonical(step.before, self._shape), canonical(step.after, self._shape)
         axes = tuple(self._mesh.index(a) for a in step.axes)
-        reduced = tuple(a for a in step.reduced if self._sizes[a] > 1)
+        reduced = step.reduced if step.communicates else ()
         return Edge(step.kind, axes, reduced), u, v
 
     @cached_property
@@ -88,7 +88,7 @@ class Certificate:
     @cached_property
     def received(self) -> Figure:
         """Bytes received by all ranks together."""
-        return Figure(sum(p.received for p in self.prices), self._received_bound * self._itemsize)
+        return Figure(sum(self._pricer.received(*edge)[0] for edge in self._edges) * self._itemsize, self._received_bound * self._itemsize)
 
     @cached_property
     def worst_rank(self) -> Figure:
@@ -101,7 +101,8 @@ class Certificate:
     @cached_property
     def collectives(self) -> Figure:
         """Calls that communicate."""
-        return Figure(sum(p.collectives for p in self.prices), 1 if self._received_bound else 0)
+        calls = sum(edge.kind != "slice" for edge, _, _ in self._edges)
+        return Figure(calls, 1 if self._received_bound else 0)
 
     @cached_property
     def rounds(self) -> Figure:
@@ -112,7 +113,7 @@ class Certificate:
     def peak(self) -> Figure:
         """Bytes alive at once at the worst rank: source and target shards and all buffers."""
         bound = (self._space.largest(self._source) + self._space.largest(self._target)) * self._itemsize
-        return Figure(max((p.peak for p in self.prices), default=bound), bound)
+        return Figure(max((self._pricer.peak(*edge) * self._itemsize for edge in self._edges), default=bound), bound)
 
     @cached_property
     def largest_local(self) -> Figure:
@@ -147,8 +148,12 @@ class Certificate:
 
     @cached_property
     def replica_consistent(self) -> bool:
-        """Replicas are copies of one reduction, or of congruent ones: the promise "replicas"."""
-        return self.one_reduction or sum(bool(edge.reduced) for edge, _, _ in self._edges) == 1
+        """Replicas are copies of one reduction, or of congruent ones: the promise "replicas".
+
+        A left fold after an exchange is congruent everywhere; a backend's reduction only if no other went before it.
+        """
+        by_backend = [(edge, u, v) for edge, u, v in self._edges if edge.reduced and edge.kind != "exchange"]
+        return len(by_backend) == 1 or not any(is_repeated(*edge, self._sizes) for edge in by_backend)
 
     def received_by_rank(self, rank: int) -> int:
         """Bytes that one rank receives."""
@@ -185,6 +190,8 @@ class Certificate:
     @cached_property
     def _received_bound(self) -> int:
         source, target, space = self._source, self._target, self._space
+        if not space.numel:
+            return 0
         if target.partial:
             return self._received_bound_partial()
         if self._summands == 1:
@@ -192,21 +199,21 @@ class Certificate:
         return (self._summands - 1) * space.numel + space.copies(target) - self._met
 
     def _received_bound_partial(self) -> int:
-        """A partial target leaves open which summand carries a contribution, so less is certain."""
+        """A partial target leaves open which summand carries a contribution, so less is certain (docs/algorithm.md)."""
         source, target, space = self._source, self._target, self._space
         summands = math.prod(self._sizes[a] for a in source.partial)
         classes = math.prod(self._sizes[a] for a in target.partial)
-        replicas = space.copies(target) // classes // max(1, space.numel)
-        created = set(target.partial) - set(source.partial)
+        replicas = space.copies(target) // classes // space.numel
+        missing = space.copies(target) - space.total(space.shared(source, target))
+        if summands > classes:
+            return (summands - classes + replicas - 1) * space.numel
         if summands == 1:
-            if created & source.sharded():
-                return 0
-            return (space.copies(target) - space.total(space.shared(source, target))) // classes
-        together = summands + replicas - 2 if replicas > 1 else summands - min(summands, classes)
-        bound = together * space.numel
-        if set(source.partial) == set(target.partial):
-            bound = max(bound, summands * space.numel - self._met)
-        return bound
+            created_from_shards = source.sharded().intersection(target.partial)
+            return 0 if created_from_shards else missing // classes
+        if set(source.partial) != set(target.partial):
+            return 0
+        merged = missing * min(summands * replicas, summands + replicas - 2) // (summands * replicas)
+        return max(merged, summands * space.numel - self._met)
 
     @cached_property
     def _worst_bound(self) -> int:
@@ -247,13 +254,14 @@ def recheck(step: Step, shape: tuple[int, ...]) -> bool:
     mesh = step.before.mesh
     axes = tuple(mesh.index(a) for a in step.axes)
     group = {mesh.index(a) for a in step.group}
+    if step.kind == "slice" and not math.prod(shape):
+        return not axes and not group
     if edge is None or not group.issuperset(axes) or axes != tuple(sorted(axes)):
         return False
     if step.kind == "slice":
         return not axes and not group and (edge.kind == "slice" or not _moves(edge, u, v, step.before.mesh.sizes, shape))
     exact = (step.kind, axes) == edge[:2] and len(group) == len(axes)
-    as_exchange = step.kind == "exchange" and axes == edge.axes and edge.kind not in ("slice", "all_reduce")
-    return exact or as_exchange or (step.kind, axes) == ("exchange", edge.axes) == (edge.kind, axes)
+    return exact or (step.kind == "exchange" and axes == edge.axes and edge.kind != "slice")
 
 
 def _moves(edge: Edge, u: State, v: State, sizes: tuple[int, ...], shape: tuple[int, ...]) -> bool:

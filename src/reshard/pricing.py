@@ -85,7 +85,7 @@ class Pricer:
         nothing = tuple(0 for _ in self.levels)
         if edge.kind == "slice":
             return Price(0, 0, 0, 0, 0.0, memory, nothing)
-        received, worst = self._received(edge, u, v)
+        received, worst = self.received(edge, u, v)
         if not received:
             return Price(0, 0, 0, 0, 0.0, memory, nothing)
         cuts = tuple(self.cut(edge, u, v, blocks) * self.itemsize for blocks in self.levels)
@@ -110,7 +110,7 @@ class Pricer:
             return 2 * steps
         if edge.kind in ("all_gather", "reduce_scatter"):
             return steps
-        pieces = math.prod(touched(self.space, u, v, dim) for dim in range(len(u.dims)))
+        pieces = math.prod(touched(self.space, u, v, dim, self.exact) for dim in range(len(u.dims)))
         return min(ranks - 1, max(1, contributions(edge, self.space.sizes) * pieces - 1))
 
     def received_counts(self, edge: Edge, u: State, v: State) -> Count:
@@ -134,9 +134,12 @@ class Pricer:
         start = space.minimum(position * size, local)
         return local + (parts - 2) * (space.minimum(start + size, local) - start)
 
-    def _received(self, edge: Edge, u: State, v: State) -> tuple[int, int]:
+    def received(self, edge: Edge, u: State, v: State) -> tuple[int, int]:
+        """Elements received by all ranks together, and by the busiest."""
         space = self.space
         summands = contributions(edge, space.sizes)
+        if edge.kind == "slice":
+            return 0, 0
         if edge.kind == "all_reduce":
             local = space.largest(v)
             total = 2 * (summands - 1) * (space.total(space.held(v)) // summands if self.exact else local * space.ranks // summands)

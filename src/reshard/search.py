@@ -10,9 +10,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 from reshard import waypoints
 from reshard.cost import FLAT, ITEMSIZE, Topology, dtype_name
@@ -21,7 +22,7 @@ from reshard.layout import Layout
 from reshard.mesh import Mesh
 from reshard.plan import Options, Plan
 from reshard.pricing import EXACT_UP_TO, Price, Pricer, level_blocks
-from reshard.steps import Edge, Step, connect, is_repeated, splits_fully
+from reshard.steps import LOCAL, Edge, Step, connect, is_repeated, splits_fully
 from reshard.traffic import Space, State, canonical
 
 Objective = Literal["time", "bytes", "collectives", "memory"]
@@ -32,6 +33,8 @@ Groups = frozenset[frozenset[int]] | None
 """The axis sets for which a group exists; None where any group may be made."""
 
 Key = tuple[float, ...]
+Node = tuple[State, int]
+Trail = dict[Node, tuple[Edge, Node]]
 NOTHING: Key = (0, 0, 0)
 SMALL_GRAPH = 3
 """Up to this many axes every layout is a waypoint where the short list is not known to be enough."""
@@ -52,6 +55,8 @@ class Problem:
     groups: Groups
     reproducibility: str
     memory_limit: int | None
+    fold: bool = False
+    """Add up by exchange and a left fold only: every replica that does so gets the same bits."""
 
     @cached_property
     def space(self) -> Space:
@@ -65,7 +70,12 @@ class Problem:
 
     @cached_property
     def short_list(self) -> list[State]:
-        return waypoints.normal_form(self.space, self.source, self.target, self.avg)
+        return waypoints.normal_form(self.space, self.source, self.target, self.avg, stepwise=self.groups is not None)
+
+    @cached_property
+    def every_layout(self) -> list[State]:
+        every = waypoints.everything(self.space, self.source, self.target)
+        return list(dict.fromkeys([*self.short_list, *every]))
 
     @cached_property
     def largest_endpoint(self) -> int:
@@ -120,9 +130,9 @@ class Problem:
             return edge
         if edge.reduced and edge.kind == "exchange" and not self._may_exchange(edge, v):
             return None
-        if self.reproducibility == "bitwise" and edge.reduced:
-            if not splits_fully(v, edge.axes) or set(edge.reduced) != set(self.source.partial) - set(self.target.partial):
-                return None
+        if self.reproducibility == "bitwise" and set(edge.reduced) not in (set(), set(self.source.partial) - set(self.target.partial)):
+            return None
+        if edge.reduced and (self.fold or self.reproducibility == "bitwise"):
             edge = edge._replace(kind="exchange")
         if self.groups is None or frozenset(edge.axes) in self.groups:
             return edge
@@ -131,12 +141,16 @@ class Problem:
         return edge._replace(kind="exchange") if self._may_exchange(edge, v) else None
 
     def _may_exchange(self, edge: Edge, v: State) -> bool:
-        """Contributions are exchanged where each sum is made once; making it at every replica saves only collectives."""
-        return not edge.reduced or splits_fully(v, edge.axes) or self.objective == "collectives"
+        """Contributions are exchanged where each sum is made once; making it at every replica saves only collectives.
+
+        A left fold comes out the same at every replica, so "bitwise" may make it there too.
+        """
+        anywhere = self.fold or self.objective == "collectives" or self.reproducibility == "bitwise"
+        return anywhere or not edge.reduced or splits_fully(v, edge.axes)
 
     def group(self, edge: Edge) -> tuple[int, ...] | None:
         """The axes of the group to call: the step's own, or the smallest larger one that exists."""
-        if self.groups is None or frozenset(edge.axes) in self.groups:
+        if not edge.axes or self.groups is None or frozenset(edge.axes) in self.groups:
             return edge.axes
         larger = [tuple(sorted(g)) for g in self.groups if g.issuperset(edge.axes)]
         return min(larger, key=lambda g: (math.prod(self.mesh.sizes[a] for a in g), g), default=None)
@@ -146,27 +160,36 @@ class Problem:
         if not edge.reduced or self.reproducibility == "any":
             return before
         repeated = is_repeated(edge, u, v, self.mesh.sizes)
-        if repeated and self.reproducibility in ("strict", "bitwise"):
+        if repeated and self.reproducibility == "strict":
             return None
+        if edge.kind == "exchange":
+            return before
         if before == 2 or (repeated and before):
             return None
         return 2 if repeated else 1
 
 
-Strategy = Callable[[Problem], list[State]]
-"""A strategy gives the path of states, source and target included."""
+class Hop(NamedTuple):
+    """One edge of a path, and where it leads."""
+
+    edge: Edge
+    state: State
 
 
-def shortest(problem: Problem, through: Iterable[State], memory_limit: int | None = None) -> list[State] | None:
+Path = list[Hop]
+Strategy = Callable[[Problem], Path]
+"""A strategy gives the hops from the problem's source to its target."""
+
+
+def shortest(problem: Problem, through: Iterable[State], memory_limit: int | None = None) -> Path | None:
     """A* over the waypoints: Dijkstra's shortest path, with a floor under what is left to pay."""
     source, target = problem.source, problem.target
-    ceiling = problem.largest_endpoint
-    nodes = [target, *(w for w in through if problem.space.largest(w) <= ceiling)]
+    nodes = [target, *through]
     left = {v: problem.floor(v, target) for v in (source, *nodes)}
     start = (source, 0)
-    best: dict[tuple[State, int], tuple[Key, int]] = {start: (NOTHING, 0)}
-    came: dict[tuple[State, int], tuple[State, int]] = {}
-    queue: list[tuple[Key, int, int, tuple[State, int]]] = [(left[source], 0, 0, start)]
+    best: dict[Node, tuple[Key, int]] = {start: (NOTHING, 0)}
+    came: Trail = {}
+    queue: list[tuple[Key, int, int, Node]] = [(left[source], 0, 0, start)]
     at_target: Key | None = None
     pushed = 0
     while queue:
@@ -190,7 +213,7 @@ def shortest(problem: Problem, through: Iterable[State], memory_limit: int | Non
                 continue
             if v == target:
                 at_target = reached[0] if at_target is None else min(at_target, reached[0])
-            best[v, after], came[v, after] = reached, node
+            best[v, after], came[v, after] = reached, (edge, node)
             pushed += 1
             heapq.heappush(queue, (add(reached[0], left[v]), hops + 1, pushed, (v, after)))
     return None
@@ -200,11 +223,12 @@ def add(*keys: Key) -> Key:
     return tuple(map(sum, zip(*keys, strict=True)))
 
 
-def _walk_back(came: dict[tuple[State, int], tuple[State, int]], node: tuple[State, int]) -> list[State]:
-    path = [node[0]]
+def _walk_back(came: Trail, node: Node) -> Path:
+    path: Path = []
     while node in came:
-        node = came[node]
-        path.append(node[0])
+        edge, previous = came[node]
+        path.append(Hop(edge, node[0]))
+        node = previous
     return path[::-1]
 
 
@@ -227,7 +251,7 @@ def least_memory(problem: Problem, through: Sequence[State]) -> int | None:
     return limits[low]
 
 
-def _over(problem: Problem, through: Sequence[State]) -> list[State] | None:
+def _over(problem: Problem, through: Sequence[State]) -> Path | None:
     """The best path over these waypoints for the problem's objective and limit."""
     if problem.objective != "memory" and problem.memory_limit is None:
         return shortest(problem, through)
@@ -244,48 +268,48 @@ def _over(problem: Problem, through: Sequence[State]) -> list[State] | None:
     return path
 
 
-def auto(problem: Problem) -> list[State]:
+def auto(problem: Problem) -> Path:
     """The normal form's short list; every layout where groups or levels make longer ways worth it and the mesh is small."""
     found = _direct(problem)
     if found is not None:
         return found
-    short = problem.short_list
     if problem.groups is None and not problem.topology.levels:
-        path = _over(problem, short)
-    else:
-        path = _over(problem, [*short, *_longer(problem)])
-    if path is None:
-        path = _over(problem, [*short, *waypoints.by_axis(problem.source, problem.target)[1:-1]])
-    return path or _refuse(problem)
+        return _best(problem, problem.short_list)
+    small = sum(n > 1 for n in problem.mesh.sizes) <= SMALL_GRAPH
+    return _best(problem, problem.every_layout if small else problem.short_list)
 
 
-def _direct(problem: Problem) -> list[State] | None:
+def _direct(problem: Problem) -> Path | None:
     """One step between sharded and replicated layouts is provably best for bytes: each rank receives what it lacks, once."""
     source, target = problem.source, problem.target
     if source.partial or target.partial or problem.objective != "bytes" or problem.memory_limit is not None:
         return None
-    return [source, target] if problem.edge(source, target) is not None else None
+    edge = problem.edge(source, target)
+    return None if edge is None else [Hop(edge, target)]
 
 
-def _longer(problem: Problem) -> list[State]:
-    if sum(n > 1 for n in problem.mesh.sizes) <= SMALL_GRAPH:
-        return waypoints.everything(problem.space, problem.source, problem.target)
-    return waypoints.by_axis(problem.source, problem.target)[1:-1]
-
-
-def exhaustive(problem: Problem) -> list[State]:
+def exhaustive(problem: Problem) -> Path:
     """The reference: every layout of the mesh is a waypoint. Slow beyond three axes."""
-    short = problem.short_list
-    every = waypoints.everything(problem.space, problem.source, problem.target)
-    return _over(problem, list(dict.fromkeys([*short, *every]))) or _refuse(problem)
+    return _best(problem, problem.every_layout)
 
 
-def per_axis(problem: Problem) -> list[State]:
+def _best(problem: Problem, through: Sequence[State]) -> Path:
+    """The best path on which no local tensor outgrows source and target; where groups leave none, gather axis by axis."""
+    modest = [w for w in through if problem.space.largest(w) <= problem.largest_endpoint]
+    gathering = waypoints.by_axis(problem.space, problem.source, problem.target)[1:-1]
+    path = _over(problem, modest) or _over(problem, [*modest, *gathering])
+    if path is None and problem.reproducibility == "replicas":
+        path = _over(replace(problem, fold=True), [*modest, *gathering])
+    return path or _refuse(problem)
+
+
+def per_axis(problem: Problem) -> Path:
     """The baseline: one collective per mesh axis, greedily, as DTensor's default planner. Ignores objective and options."""
-    return waypoints.by_axis(problem.source, problem.target)
+    path = waypoints.by_axis(problem.space, problem.source, problem.target)
+    return [Hop(edge, v) for u, v in pairwise(path) if (edge := connect(u, v)) is not None]
 
 
-def _refuse(problem: Problem) -> list[State]:
+def _refuse(problem: Problem) -> Path:
     names = problem.mesh.axes
     existing = sorted("+".join(names[a] for a in sorted(g)) for g in problem.groups or ())
     raise LayoutError(
@@ -345,42 +369,51 @@ def _plan(
     _check_choice("reproducibility", reproducibility, REPRODUCIBILITY)
     _check_choice("strategy", strategy, tuple(STRATEGIES))
     _check(begin, end, shape, name)
+    free = strategy == "per-axis"  # the baseline knows no options
     problem = Problem(
         mesh, shape, ITEMSIZE[name], canonical(begin, shape), canonical(end, shape),
         frozenset(a for a, op in (*begin.partial, *end.partial) if op == "avg"),
-        topology, objective, existing_groups(mesh, groups), reproducibility, memory_limit,
+        topology, objective, None if free else existing_groups(mesh, groups), "any" if free else reproducibility, memory_limit,
     )  # fmt: skip
-    path = _trivial(problem) or STRATEGIES[strategy](problem)
+    path = _trivial(problem)
+    path = STRATEGIES[strategy](problem) if path is None else path
     options = Options(name, topology, objective, groups, reproducibility, memory_limit, strategy)
     return Plan(begin, end, shape, _steps(problem, begin, end, path), options)
 
 
-def _trivial(problem: Problem) -> list[State] | None:
+def _trivial(problem: Problem) -> Path | None:
     if problem.source == problem.target:
-        return [problem.source]
-    return [problem.source, problem.target] if math.prod(problem.shape) == 0 else None
+        return []
+    return [Hop(LOCAL, problem.target)] if math.prod(problem.shape) == 0 else None
 
 
-def _steps(problem: Problem, begin: Layout, end: Layout, path: list[State]) -> tuple[Step, ...]:
+def _steps(problem: Problem, begin: Layout, end: Layout, path: Path) -> tuple[Step, ...]:
     """The path as steps between layouts, endpoints spelled as they were given."""
     names = problem.mesh.axes
     ops = {**dict(end.partial), **dict(begin.partial)}
-    layouts = [begin]
-    for state in path[1:-1]:
-        layouts.append(Layout(problem.mesh, state.dims, tuple((a, ops[a]) for a in state.partial), state.strides))
-    if len(path) > 1:
-        layouts.append(end)
+    made = next((op for op in ops.values() if op != "avg"), "sum")
     steps: list[Step] = []
-    for (u, v), (before, after) in zip(zip(path, path[1:], strict=False), zip(layouts, layouts[1:], strict=False), strict=True):
-        edge = problem.edge(u, v) or connect(u, v)
-        if edge is None or edge.kind == "slice" or not problem.pricer.price(edge, u, v).collectives:
-            steps.append(Step("slice", before, after, (), ()))
-            continue
+    u, before = problem.source, begin
+    for i, (edge, v) in enumerate(path):
+        last = i + 1 == len(path)
+        after = end if last else Layout(problem.mesh, v.dims, tuple((a, ops.get(a, made)) for a in v.partial), v.strides)
+        if edge.kind == "slice" or nothing_moves(problem, edge, u, v):
+            edge = LOCAL
         group = problem.group(edge) or edge.axes
         steps.append(Step(edge.kind, before, after, tuple(names[a] for a in edge.axes), tuple(names[a] for a in group)))
+        u, before = v, after
     if not steps and begin != end:
         steps.append(Step("slice", begin, end, (), ()))
     return tuple(steps)
+
+
+def nothing_moves(problem: Problem, edge: Edge, u: State, v: State) -> bool:
+    """Whether a step turns out to be local: possible only where some chunks are short or empty."""
+    space = problem.space
+    divisor = space.ranks
+    if not problem.pricer.exact or all(n and n % divisor == 0 for n in problem.shape):
+        return False
+    return problem.pricer.received(edge, u, v)[0] == 0
 
 
 def existing_groups(mesh: Mesh, groups: str | frozenset[frozenset[str]]) -> Groups:

@@ -26,6 +26,9 @@ class Edge(NamedTuple):
     reduced: tuple[int, ...] = ()
 
 
+LOCAL = Edge("slice", ())
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One collective, or a local step (kind ``slice``), from one layout to the next.
@@ -46,9 +49,10 @@ class Step:
 
     @property
     def reduced(self) -> tuple[int, ...]:
-        """The mesh axes (positions) whose contributions this step adds up."""
+        """The mesh axes (positions) whose contributions this step adds up; an axis of size 1 has nothing to add."""
         still = {axis for axis, _ in self.after.partial}
-        return tuple(axis for axis, _ in self.before.partial if axis not in still)
+        sizes = self.before.mesh.sizes
+        return tuple(axis for axis, _ in self.before.partial if axis not in still and sizes[axis] > 1)
 
     def __str__(self) -> str:
         over = f" over {'+'.join(self.axes)}" if self.axes else ""
@@ -64,12 +68,12 @@ def connect(u: State, v: State) -> Edge | None:
     reduced = tuple(a for a in u.partial if a not in v.partial)
     created = tuple(a for a in v.partial if a not in u.partial)
     if created:
-        return Edge("slice", ()) if not reduced and _is_padding(u, v, created) else None
+        return LOCAL if not reduced and _is_padding(u, v, created) else None
     need = {a for d, axes in enumerate(u.dims) for a in axes[_agreement(u, v, d) :]}
     if reduced:
         return _reducing_edge(u, v, reduced, need)
     if not need:
-        return Edge("slice", ())
+        return LOCAL
     axes = tuple(sorted(need))
     if not v.strides and all(is_prefix(b, a) for a, b in zip(u.dims, v.dims, strict=True)):
         return Edge("all_gather", axes)
@@ -123,18 +127,18 @@ def contributions(edge: Edge, sizes: Sequence[int]) -> int:
     return math.prod(sizes[a] for a in edge.reduced)
 
 
-def touched(space: Space, u: State, v: State, dim: int) -> int:
-    """The most pieces of one dim under u in which one rank's part under v lies."""
+def touched(space: Space, u: State, v: State, dim: int, exact: bool = True) -> int:
+    """The most pieces of one dim under u in which one rank's part under v lies; if not exact, at most two more."""
     a, b = u.dims[dim], v.dims[dim]
     if is_prefix(a, b) and not u.strides:
         return 1
     key = ("touched", dim, a, b, u.strides, v.strides)
     if key not in space.memo:
-        space.memo[key] = _count_touched(space, u, v, dim)
+        space.memo[key] = _count_touched(space, u, v, dim, exact)
     return space.memo[key]
 
 
-def _count_touched(space: Space, u: State, v: State, dim: int) -> int:
+def _count_touched(space: Space, u: State, v: State, dim: int, exact: bool) -> int:
     a, b = u.dims[dim], v.dims[dim]
     parts = math.prod(space.sizes[axis] for axis in a)
     if u.strides or v.strides:
@@ -146,4 +150,6 @@ def _count_touched(space: Space, u: State, v: State, dim: int) -> int:
         return 1
     if length % parts == 0 and length % parts_wanted == 0 and (wanted % pieces == 0 or pieces % wanted == 0):
         return max(1, wanted // pieces)
+    if not exact:
+        return min(parts, -(-wanted // max(1, pieces)) + 1)
     return space.count_overlaps(dim, a, b)

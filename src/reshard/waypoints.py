@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations, permutations, product
 
-from reshard.traffic import Space, State, is_prefix
+from reshard.traffic import Space, State, is_prefix, unstride
 
 MOST_MOVING = 6
 """With more moving axes than this, halfway points move them one after the other instead of in every combination."""
@@ -22,8 +22,8 @@ MOST_MOVING = 6
 Dims = tuple[tuple[int, ...], ...]
 
 
-def normal_form(space: Space, source: State, target: State, avg: frozenset[int]) -> list[State]:
-    """The short list, in a fixed order without repeats."""
+def normal_form(space: Space, source: State, target: State, avg: frozenset[int], stepwise: bool = False) -> list[State]:
+    """The short list, in a fixed order without repeats; `stepwise` where not every group is to be had."""
     found: dict[State, None] = {}
     for stand_in in (target, *stand_ins(space, source, target, avg)):
         found[stand_in] = None
@@ -31,9 +31,12 @@ def normal_form(space: Space, source: State, target: State, avg: frozenset[int])
         if reduced := set(source.partial) - set(stand_in.partial):
             kept = tuple(a for a in source.partial if a not in reduced)
             found[source._replace(partial=kept)] = None
-            if split := split_fully(space, source, stand_in):
-                found[split] = None
-                found.update(dict.fromkeys(halfway(split, stand_in)))
+            gathered = split_fully(space, source, stand_in) or all_partial(space, source)
+            found[gathered] = None
+            found.update(dict.fromkeys(halfway(gathered, stand_in)))
+            if stepwise:
+                found.update(dict.fromkeys(halfway(source, gathered)))
+    found = {unstride(space, w) if w.strides else w: None for w in found}
     return [w for w in found if w not in (source, target)]
 
 
@@ -88,6 +91,12 @@ def split_fully(space: Space, source: State, target: State) -> State | None:
     return State(tuple(dims), kept, source.strides)
 
 
+def all_partial(space: Space, source: State) -> State:
+    """Source with every replicated axis partial: a scalar cannot be split, but it can be summed once over all ranks."""
+    replicated = set(range(len(space.sizes))) - source.sharded()
+    return source._replace(partial=tuple(sorted(a for a in replicated if space.sizes[a] > 1)))
+
+
 def _best_dim_for(space: Space, axis: int, dims: Sequence[tuple[int, ...]], target: State) -> int:
     """The dim that one more innermost axis splits best: inside what the target wants there, evenly, where most is left."""
 
@@ -138,7 +147,7 @@ def _all_dims(axes: list[int], ndim: int) -> Iterator[Dims]:
         yield from product(*(permutations(m) for m in members))
 
 
-def by_axis(source: State, target: State) -> list[State]:
+def by_axis(space: Space, source: State, target: State) -> list[State]:
     """The greedy path that moves one mesh axis at a time, as DTensor does by default, source and target included.
 
     Inner axes first: where the target's nesting outside of an axis is not there yet, the axis is gathered; then outer
@@ -160,7 +169,7 @@ def by_axis(source: State, target: State) -> list[State]:
     else:
         path += _through_replicate(source, target)
     distinct = [path[0]]
-    for state in path[1:]:
+    for state in (unstride(space, state) if state.strides else state for state in path[1:]):
         if state != distinct[-1]:
             distinct.append(state)
     return distinct
