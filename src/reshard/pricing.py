@@ -162,7 +162,8 @@ class Pricer:
             kept *= 0 if crossed else smaller
             usual *= space.longest(dim, a) * space.longest(dim, b) / outer if crossed else smaller
         wanted = summands * space.largest(v)
-        return round((wanted - usual) * space.ranks), wanted - kept
+        worst = max(0, wanted - kept)
+        return max(round((wanted - usual) * space.ranks), space.copies(v) - space.copies(u), worst), worst
 
     def peak(self, edge: Edge, u: State, v: State) -> int:
         """Elements alive at once at the worst rank: the source, what the step reads and writes, and its buffers."""

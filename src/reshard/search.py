@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -32,10 +32,11 @@ REPRODUCIBILITY = ("replicas", "strict", "bitwise", "any")
 Groups = frozenset[frozenset[int]] | None
 """The axis sets for which a group exists; None where any group may be made."""
 
-Key = tuple[float, ...]
+Key = tuple[int, ...]
 Node = tuple[State, int]
 Trail = dict[Node, tuple[Edge, Node]]
 NOTHING: Key = (0, 0, 0)
+TICKS = 1e15  # times are compared in whole femtoseconds: a step's is rounded up, a floor's down
 SMALL_GRAPH = 3
 """Up to this many axes every layout is a waypoint where the short list is not known to be enough."""
 
@@ -82,10 +83,10 @@ class Problem:
         return max(self.space.largest(self.source), self.space.largest(self.target))
 
     def key(self, price: Price) -> Key:
-        return self._ordered(price.time, price.received, price.collectives)
+        return self._ordered(math.ceil(price.time * TICKS), price.received, price.collectives)
 
-    def _ordered(self, time: float, received: int, collectives: int) -> Key:
-        """What a step adds to a path's cost: the objective first, then what breaks ties."""
+    def _ordered(self, time: int, received: int, collectives: int) -> Key:
+        """What a step adds to a path's cost: the objective first, then what breaks ties. Whole numbers, so that sums are exact."""
         match self.objective:
             case "bytes" | "memory":
                 return (received, collectives, time)
@@ -107,21 +108,22 @@ class Problem:
 
     def _floor(self, u: State, v: State) -> Key:
         space = self.space
-        reduced = [a for a in u.partial if a not in v.partial]
-        if reduced and not v.partial:
-            worst = space.largest(v)
-            received = (math.prod(space.sizes[a] for a in reduced) - 2) * space.numel + space.copies(v)
+        summands = math.prod([space.sizes[a] for a in u.partial if a not in v.partial])
+        after = space.largest(v)
+        if summands > 1 and not v.partial:
+            worst = after
+            received = (summands - 2) * space.numel + space.copies(v)
+        elif v.partial:
+            return NOTHING
         else:
-            kept = 1
-            for dim, (a, b) in enumerate(zip(u.dims, v.dims, strict=True)):
-                kept *= min(space.longest(dim, a, u.strides), space.longest(dim, b, v.strides))
-            worst = 0 if v.partial else max(0, space.largest(v) - kept)
-            received = worst if v.partial else max(worst, space.copies(v) - space.copies(u))
+            worst = after - space.overlap_ceiling(u, v)
+            received = max(worst, space.copies(v) - space.copies(u))
         if worst <= 0:
             return NOTHING
+        pieces = summands * -(-after // space.largest(u))
         link = self.topology
-        time = link.launch + link.alpha + worst * self.itemsize / link.bandwidth
-        return self._ordered(time, received * self.itemsize, 1)
+        time = link.launch + link.alpha * max(1, (pieces - 1).bit_length()) + worst * self.itemsize / link.bandwidth
+        return self._ordered(int(time * TICKS), received * self.itemsize, 1)
 
     def edge(self, u: State, v: State) -> Edge | None:
         """The step from u to v, if there is one that this problem allows."""
@@ -190,7 +192,7 @@ def shortest(problem: Problem, through: Iterable[State], memory_limit: int | Non
     best: dict[Node, tuple[Key, int]] = {start: (NOTHING, 0)}
     came: Trail = {}
     queue: list[tuple[Key, int, int, Node]] = [(left[source], 0, 0, start)]
-    at_target: Key | None = None
+    at_target = None if memory_limit is not None else min((cost for cost, _ in _short_ways(problem)), default=None)
     pushed = 0
     while queue:
         _, hops, _, node = heapq.heappop(queue)
@@ -201,7 +203,7 @@ def shortest(problem: Problem, through: Iterable[State], memory_limit: int | Non
         if best[node][1] != hops:
             continue
         for v in nodes:
-            if v == u or at_target is not None and add(cost, problem.floor(u, v), left[v]) >= at_target:
+            if v == u or at_target is not None and add(cost, problem.floor(u, v), left[v]) > at_target:
                 continue
             if (edge := problem.edge(u, v)) is None or (after := problem.reduces(edge, u, v, reduced)) is None:
                 continue
@@ -270,7 +272,7 @@ def _over(problem: Problem, through: Sequence[State]) -> Path | None:
 
 def auto(problem: Problem) -> Path:
     """The normal form's short list; every layout where groups or levels make longer ways worth it and the mesh is small."""
-    found = _direct(problem)
+    found = _provably_best(problem)
     if found is not None:
         return found
     if problem.groups is None and not problem.topology.levels:
@@ -279,13 +281,46 @@ def auto(problem: Problem) -> Path:
     return _best(problem, problem.every_layout if small else problem.short_list)
 
 
-def _direct(problem: Problem) -> Path | None:
-    """One step between sharded and replicated layouts is provably best for bytes: each rank receives what it lacks, once."""
-    source, target = problem.source, problem.target
-    if source.partial or target.partial or problem.objective != "bytes" or problem.memory_limit is not None:
+def _provably_best(problem: Problem) -> Path | None:
+    """A short way that moves no more bytes than must be moved, if bytes are the objective: there is nothing to search for."""
+    if problem.objective != "bytes" or problem.memory_limit is not None or problem.target.partial:
         return None
-    edge = problem.edge(source, target)
-    return None if edge is None else [Hop(edge, target)]
+    source, target = problem.source, problem.target
+    if not source.partial:
+        edge = problem.edge(source, target)
+        return None if edge is None else [Hop(edge, target)]
+    best = min(_short_ways(problem), key=lambda way: way[0], default=None)
+    if best is None or not problem.pricer.exact or best[0][0] > _least_bytes(problem):
+        return None
+    return best[1]
+
+
+def _least_bytes(problem: Problem) -> int:
+    """With partial sources: all contributions of an element meet once, at a rank that wants it where one holds a contribution."""
+    space, source, target = problem.space, problem.source, problem.target
+    summands = math.prod(space.sizes[a] for a in source.partial)
+    apart = source.sharded() | target.sharded()
+    met = space.total(space.shared(source, target)) // math.prod(n for a, n in enumerate(space.sizes) if a not in apart)
+    return ((summands - 1) * space.numel + space.copies(target) - met) * problem.itemsize
+
+
+def _short_ways(problem: Problem) -> Iterator[tuple[Key, Path]]:
+    """The normal form: at once, or slice and all_reduce, or reduce into a full split and move from there."""
+    source, target = problem.source, problem.target
+    sliced = State(tuple(tuple(a for a in axes if a not in source.partial) for axes in target.dims), source.partial, target.strides)
+    split = waypoints.split_fully(problem.space, source, target) if source.partial else None
+    for middle in (None, sliced, split) if source.partial else (None,):
+        states = [s for s in (middle, target) if s is not None and s != source]
+        cost, path, u, reduced = NOTHING, [], source, 0
+        for v in dict.fromkeys(states):
+            edge = problem.edge(u, v)
+            after = None if edge is None else problem.reduces(edge, u, v, reduced)
+            if edge is None or after is None or problem.space.largest(v) > problem.largest_endpoint:
+                break
+            cost = add(cost, problem.key(problem.pricer.price(edge, u, v)))
+            path, u, reduced = [*path, Hop(edge, v)], v, after
+        else:
+            yield cost, path
 
 
 def exhaustive(problem: Problem) -> Path:

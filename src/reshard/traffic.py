@@ -25,10 +25,13 @@ Blocks = tuple[tuple[int, int], ...]
 """(axis, block): ranks whose digits of that axis fall into one block of that many consecutive digits belong together."""
 
 
+Dims = tuple[tuple[int, ...], ...]
+
+
 class State(NamedTuple):
     """A layout as the search sees it: no names, no reduce ops, and one entry in ``dims`` for each tensor dim."""
 
-    dims: tuple[tuple[int, ...], ...]
+    dims: Dims
     partial: tuple[int, ...] = ()
     strides: tuple[tuple[int, int], ...] = ()
 
@@ -57,6 +60,8 @@ class Space:
         self.weights: list[Ints | None] = [None] * len(sizes)
         self._spans: dict[object, tuple[Ints, Ints]] = {}
         self._largest: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._largest_of: dict[State, int] = {}
+        self._copies: dict[Dims, int] = {}
         self._shared: dict[object, Count] = {}
         self.memo: dict[object, int] = {}
 
@@ -244,11 +249,22 @@ class Space:
 
     def largest(self, u: State) -> int:
         """The most elements that any rank holds: rank 0's, since chunks never grow along an axis."""
-        return math.prod((self.longest(d, axes, u.strides) for d, axes in enumerate(u.dims)), start=1)
+        if u not in self._largest_of:
+            self._largest_of[u] = math.prod([self.longest(d, axes, u.strides) for d, axes in enumerate(u.dims)])
+        return self._largest_of[u]
+
+    def overlap_ceiling(self, u: State, v: State) -> int:
+        """No rank holds more than this under both."""
+        kept = 1
+        for dim, (a, b) in enumerate(zip(u.dims, v.dims, strict=True)):
+            kept *= self.longest(dim, a, u.strides) if a == b else min(self.longest(dim, a, u.strides), self.longest(dim, b, v.strides))
+        return kept
 
     def copies(self, u: State) -> int:
         """How many elements all ranks hold together."""
-        return self.numel * self.ranks // math.prod(self.sizes[a] for axes in u.dims for a in axes)
+        if u.dims not in self._copies:
+            self._copies[u.dims] = self.numel * self.ranks // math.prod([self.sizes[a] for axes in u.dims for a in axes])
+        return self._copies[u.dims]
 
     def longest(self, dim: int, axes: tuple[int, ...], strides: tuple[tuple[int, int], ...] = ()) -> int:
         """The most indices of one dim that any rank holds."""

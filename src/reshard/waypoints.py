@@ -14,13 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations, permutations, product
 
-from reshard.traffic import Space, State, is_prefix, unstride
+from reshard.traffic import Dims, Space, State, is_prefix, unstride
 
 MOST_MOVING = 6
 """With more moving axes than this, halfway points move them one after the other instead of in every combination."""
-
-Dims = tuple[tuple[int, ...], ...]
-
 
 def normal_form(space: Space, source: State, target: State, avg: frozenset[int], stepwise: bool = False) -> list[State]:
     """The short list, in a fixed order without repeats; `stepwise` where not every group is to be had."""
