@@ -91,27 +91,35 @@ class Pricer:
         cuts = tuple(self.cut(edge, u, v, blocks) * self.itemsize for blocks in self.levels)
         received, worst = received * self.itemsize, worst * self.itemsize
         rounds = self.rounds(edge, u, v)
-        return Price(received, worst, 1, rounds, self.seconds(edge, rounds, worst, cuts), memory, cuts)
+        return Price(received, worst, 1, rounds, self.seconds(edge, u, v, worst, cuts), memory, cuts)
 
-    def seconds(self, edge: Edge, rounds: int, worst: int, cuts: tuple[int, ...]) -> float:
-        alpha, streams = self.topology.alpha, worst / self.topology.bandwidth
-        for level, blocks, crossing in zip(self.topology.levels, self.levels, cuts, strict=True):
-            inside = dict(blocks)
-            if any(inside.get(axis, 1) < self.space.sizes[axis] for axis in edge.axes):
-                alpha = max(alpha, level.alpha)
-            streams = max(streams, crossing / level.bandwidth)
-        return self.topology.launch + alpha * rounds + streams
+    def seconds(self, edge: Edge, u: State, v: State, worst: int, cuts: tuple[int, ...]) -> float:
+        """launch + the latency of every round at the level that it crosses + the slowest stream of bytes."""
+        topology = self.topology
+        latency = sum(alpha * rounds for alpha, rounds in self._rounds(edge, u, v))
+        streams = [crossing / level.bandwidth for level, crossing in zip(topology.levels, cuts, strict=True)]
+        return topology.launch + latency + max([worst / topology.bandwidth, *streams])
 
     def rounds(self, edge: Edge, u: State, v: State) -> int:
-        """Messages one after the other: the logarithm of the group for a tree or ring, one for each peer of an exchange."""
-        ranks = math.prod(self.space.sizes[a] for a in edge.axes)
-        steps = (ranks - 1).bit_length()
-        if edge.kind == "all_reduce":
-            return 2 * steps
-        if edge.kind in ("all_gather", "reduce_scatter"):
-            return steps
-        pieces = math.prod(touched(self.space, u, v, dim, self.exact) for dim in range(len(u.dims)))
-        return min(ranks - 1, max(1, contributions(edge, self.space.sizes) * pieces - 1))
+        """Messages one after the other."""
+        return sum(rounds for _, rounds in self._rounds(edge, u, v))
+
+    def _rounds(self, edge: Edge, u: State, v: State) -> list[tuple[float, int]]:
+        """(alpha, rounds) for each level: the logarithm of the group for a tree or ring, one for each peer of an exchange."""
+        sizes = self.space.sizes
+        ranks = math.prod(sizes[a] for a in edge.axes)
+        near, alpha, crossed = 1, self.topology.alpha, []
+        for level, blocks in zip(self.topology.levels, self.levels, strict=True):
+            inside = math.prod(block for axis, block in blocks if axis in edge.axes)
+            crossed.append((alpha, inside // near))
+            near, alpha = inside, level.alpha
+        crossed.append((alpha, ranks // near))
+        if edge.kind in ("all_to_all", "exchange"):
+            pieces = math.prod(touched(self.space, u, v, dim, self.exact) for dim in range(len(u.dims)))
+            peers = min(ranks - 1, max(1, contributions(edge, sizes) * pieces - 1))
+            return [(max(a for a, parts in crossed if parts > 1), peers)]
+        both_ways = 2 if edge.kind == "all_reduce" else 1
+        return [(a, both_ways * (parts - 1).bit_length()) for a, parts in crossed]
 
     def received_counts(self, edge: Edge, u: State, v: State) -> Count:
         """Elements that each rank receives in a step."""

@@ -69,18 +69,42 @@ class Problem:
         exact = self.mesh.size <= EXACT_UP_TO
         return Pricer(self.space, self.source, self.itemsize, self.topology, levels, exact)
 
-    @cached_property
-    def short_list(self) -> list[State]:
-        return waypoints.normal_form(self.space, self.source, self.target, self.avg, stepwise=self.groups is not None)
+    def _pieces(self, u: State, v: State) -> int:
+        """On so many ranks' data, at least, some rank's result depends."""
+        summands = math.prod([self.space.sizes[a] for a in u.partial if a not in v.partial])
+        return summands * -(-self.space.largest(v) // self.space.largest(u))
+
+    def waypoints(self, wide: bool) -> list[State]:
+        """The normal form's short list, or the wide one."""
+        return waypoints.normal_form(self.space, self.source, self.target, self.avg, wide)
 
     @cached_property
     def every_layout(self) -> list[State]:
         every = waypoints.everything(self.space, self.source, self.target)
-        return list(dict.fromkeys([*self.short_list, *every]))
+        return list(dict.fromkeys([*self.waypoints(wide=True), *every]))
 
     @cached_property
-    def largest_endpoint(self) -> int:
-        return max(self.space.largest(self.source), self.space.largest(self.target))
+    def ceiling(self) -> float:
+        """The largest local tensor that a path may have: the larger of source and target, unless only time counts."""
+        return math.inf if self.objective == "time" else max(self.space.largest(self.source), self.space.largest(self.target))
+
+    def floor_of_two(self, u: State, v: State) -> Key:
+        """No path from u to v with two collectives costs less than this."""
+        link = self.topology
+        rounds = 0 if self._pieces(u, v) > 2 else 1
+        return (self.least_time + int((link.launch + rounds * link.alpha) * TICKS), 0, 0)
+
+    @cached_property
+    def least_time(self) -> int:
+        """A floor under the time from source to target; the direct step, if there is one, receives no byte too many."""
+        time = self.floor(self.source, self.target)[0] if self.objective == "time" else 0
+        edge = None if self.source.partial else self.edge(self.source, self.target)
+        if edge is None or not time:
+            return time
+        worst = self.pricer.price(edge, self.source, self.target).worst
+        rounds = max(1, (self._pieces(self.source, self.target) - 1).bit_length())
+        link = self.topology
+        return max(time, int((link.launch + rounds * link.alpha + worst / link.bandwidth) * TICKS))
 
     def key(self, price: Price) -> Key:
         return self._ordered(math.ceil(price.time * TICKS), price.received, price.collectives)
@@ -111,8 +135,8 @@ class Problem:
         summands = math.prod([space.sizes[a] for a in u.partial if a not in v.partial])
         after = space.largest(v)
         if summands > 1 and not v.partial:
-            worst = after
             received = (summands - 2) * space.numel + space.copies(v)
+            worst = max(after, -(-received // space.ranks))
         elif v.partial:
             return NOTHING
         else:
@@ -120,9 +144,8 @@ class Problem:
             received = max(worst, space.copies(v) - space.copies(u))
         if worst <= 0:
             return NOTHING
-        pieces = summands * -(-after // space.largest(u))
         link = self.topology
-        time = link.launch + link.alpha * max(1, (pieces - 1).bit_length()) + worst * self.itemsize / link.bandwidth
+        time = link.launch + link.alpha * max(1, (self._pieces(u, v) - 1).bit_length()) + worst * self.itemsize / link.bandwidth
         return self._ordered(int(time * TICKS), received * self.itemsize, 1)
 
     def edge(self, u: State, v: State) -> Edge | None:
@@ -276,23 +299,38 @@ def auto(problem: Problem) -> Path:
     if found is not None:
         return found
     if problem.groups is None and not problem.topology.levels:
-        return _best(problem, problem.short_list)
+        path = _over(problem, problem.waypoints(wide=False)) if problem.objective == "time" else None
+        if path and _detours_cost_more(problem, path):
+            return path
+        return _best(problem, problem.waypoints(wide=True))
     small = sum(n > 1 for n in problem.mesh.sizes) <= SMALL_GRAPH
-    return _best(problem, problem.every_layout if small else problem.short_list)
+    return _best(problem, problem.every_layout if small else problem.waypoints(wide=True))
+
+
+def _detours_cost_more(problem: Problem, path: Path) -> bool:
+    """Whether what latency could still be saved is less than the time of the bytes that a detour would add."""
+    cost, u = NOTHING, problem.source
+    for edge, v in path:
+        cost, u = add(cost, problem.key(problem.pricer.price(edge, u, v))), v
+    saved = cost[0] - problem.least_time
+    local = min(problem.space.largest(problem.source), problem.space.largest(problem.target))
+    return saved < local * problem.itemsize / problem.topology.bandwidth / 2 * TICKS
 
 
 def _provably_best(problem: Problem) -> Path | None:
-    """A short way that moves no more bytes than must be moved, if bytes are the objective: there is nothing to search for."""
-    if problem.objective != "bytes" or problem.memory_limit is not None or problem.target.partial:
-        return None
+    """A short way that no other can beat: for these problems there is nothing to search for."""
     source, target = problem.source, problem.target
-    if not source.partial:
+    if problem.memory_limit is not None or target.partial or problem.objective not in ("bytes", "time"):
+        return None
+    if problem.objective == "bytes" and not source.partial:
         edge = problem.edge(source, target)
         return None if edge is None else [Hop(edge, target)]
     best = min(_short_ways(problem), key=lambda way: way[0], default=None)
-    if best is None or not problem.pricer.exact or best[0][0] > _least_bytes(problem):
+    if best is None or not problem.pricer.exact:
         return None
-    return best[1]
+    if problem.objective == "bytes":
+        return best[1] if best[0][0] <= _least_bytes(problem) else None
+    return best[1] if best[0] <= problem.floor_of_two(source, target) else None
 
 
 def _least_bytes(problem: Problem) -> int:
@@ -309,13 +347,14 @@ def _short_ways(problem: Problem) -> Iterator[tuple[Key, Path]]:
     source, target = problem.source, problem.target
     sliced = State(tuple(tuple(a for a in axes if a not in source.partial) for axes in target.dims), source.partial, target.strides)
     split = waypoints.split_fully(problem.space, source, target) if source.partial else None
-    for middle in (None, sliced, split) if source.partial else (None,):
+    gathered, padded = waypoints.gathered_first(source, target), waypoints.padded(source, target)
+    for middle in (None, sliced, split) if source.partial else (None, gathered, padded):
         states = [s for s in (middle, target) if s is not None and s != source]
         cost, path, u, reduced = NOTHING, [], source, 0
         for v in dict.fromkeys(states):
             edge = problem.edge(u, v)
             after = None if edge is None else problem.reduces(edge, u, v, reduced)
-            if edge is None or after is None or problem.space.largest(v) > problem.largest_endpoint:
+            if edge is None or after is None or problem.space.largest(v) > problem.ceiling:
                 break
             cost = add(cost, problem.key(problem.pricer.price(edge, u, v)))
             path, u, reduced = [*path, Hop(edge, v)], v, after
@@ -330,7 +369,7 @@ def exhaustive(problem: Problem) -> Path:
 
 def _best(problem: Problem, through: Sequence[State]) -> Path:
     """The best path on which no local tensor outgrows source and target; where groups leave none, gather axis by axis."""
-    modest = [w for w in through if problem.space.largest(w) <= problem.largest_endpoint]
+    modest = [w for w in through if problem.space.largest(w) <= problem.ceiling]
     gathering = waypoints.by_axis(problem.space, problem.source, problem.target)[1:-1]
     path = _over(problem, modest) or _over(problem, [*modest, *gathering])
     if path is None and problem.reproducibility == "replicas":

@@ -100,11 +100,18 @@ def _reducing_edge(u: State, v: State, reduced: tuple[int, ...], need: set[int])
 
 
 def _is_padding(u: State, v: State, created: Sequence[int]) -> bool:
-    """A partial axis is made locally from a replicated one, or from one that was the innermost of its dim."""
+    """A partial axis is made locally from a replicated one, or from one that was innermost on its dim.
+
+    What then is left of every dim's order has to be refined only: a rank keeps a part of what it holds.
+    """
+    if u.strides or v.strides:
+        return u.strides == v.strides and u.dims == v.dims
     for a, b in zip(u.dims, v.dims, strict=True):
-        if not is_prefix(b, a) or not set(a[len(b) :]) <= set(created):
+        while a and a[-1] in created:
+            a = a[:-1]
+        if not is_prefix(a, b):
             return False
-    return u.strides == v.strides
+    return True
 
 
 def splits_fully(v: State, axes: Sequence[int]) -> bool:

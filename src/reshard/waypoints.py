@@ -11,43 +11,67 @@ the short list (docs/algorithm.md):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, combinations, permutations, product
+from collections.abc import Iterator, Sequence
+from itertools import combinations, permutations, product
 
 from reshard.traffic import Dims, Space, State, is_prefix, unstride
 
-MOST_MOVING = 6
-"""With more moving axes than this, halfway points move them one after the other instead of in every combination."""
+THREE_WAYS, TWO_WAYS = 3, 6
+"""Up to so many moving axes, halfway points take every combination of staying, gone and arrived; of staying and arrived."""
 
-def normal_form(space: Space, source: State, target: State, avg: frozenset[int], stepwise: bool = False) -> list[State]:
-    """The short list, in a fixed order without repeats; `stepwise` where not every group is to be had."""
+MOST_SPLITS = 27
+"""Up to so many ways to place the free axes, all are tried."""
+
+def normal_form(space: Space, source: State, target: State, avg: frozenset[int], wide: bool) -> list[State]:
+    """The short list, in a fixed order without repeats.
+
+    A `wide` one has more: detours that move more bytes to save latency, for small tensors; single moves towards a full
+    split, for where not every group is to be had; every way to split.
+    """
     found: dict[State, None] = {}
     for stand_in in (target, *stand_ins(space, source, target, avg)):
         found[stand_in] = None
-        found.update(dict.fromkeys(halfway(source, stand_in)))
+        found.update(dict.fromkeys(halfway(source, stand_in, wide)))
         if reduced := set(source.partial) - set(stand_in.partial):
             kept = tuple(a for a in source.partial if a not in reduced)
             found[source._replace(partial=kept)] = None
-            gathered = split_fully(space, source, stand_in) or all_partial(space, source)
-            found[gathered] = None
-            found.update(dict.fromkeys(halfway(gathered, stand_in)))
-            if stepwise:
-                found.update(dict.fromkeys(halfway(source, gathered)))
+            first = split_fully(space, source, stand_in)
+            found[first] = None
+            found.update(dict.fromkeys(halfway(first, stand_in, wide)))
+            if wide:
+                found.update(dict.fromkeys([*all_splits(space, source, stand_in), *halfway(source, first, wide)]))
+        if wide:
+            found[padded(source, stand_in)] = None
+            found.update(dict.fromkeys(all_splits(space, stand_in, stand_in)))
     found = {unstride(space, w) if w.strides else w: None for w in found}
     return [w for w in found if w not in (source, target)]
 
 
-def halfway(source: State, target: State) -> Iterator[State]:
-    """States in which a proper subset of the moving axes has moved."""
+def halfway(source: State, target: State, wide: bool) -> Iterator[State]:
+    """States in which some of the moving axes have moved; in a wide list others may be gathered, but not yet where they should be."""
     moving = sorted(_moving(source, target))
-    if len(moving) < 2:
-        return
-    if len(moving) <= MOST_MOVING:
-        subsets: Iterable[tuple[int, ...]] = chain.from_iterable(combinations(moving, n) for n in range(1, len(moving)))
+    nowhere: frozenset[int] = frozenset()
+    if wide and len(moving) <= THREE_WAYS:
+        for choice in product((0, 1, 2), repeat=len(moving)):
+            moved = frozenset(a for a, c in zip(moving, choice, strict=True) if c == 1)
+            gathered = frozenset(a for a, c in zip(moving, choice, strict=True) if c == 2)
+            yield _mix(source, target, moved, gathered)
+    elif len(moving) <= TWO_WAYS:
+        for n in range(1, len(moving)):
+            for subset in combinations(moving, n):
+                yield _mix(source, target, frozenset(subset), nowhere)
     else:
-        subsets = chain((tuple(moving[:n]) for n in range(1, len(moving))), (tuple(moving[n:]) for n in range(1, len(moving))))
-    for moved in subsets:
-        yield _mix(source, target, frozenset(moved))
+        for n in range(1, len(moving)):
+            yield _mix(source, target, frozenset(moving[:n]), nowhere)
+            yield _mix(source, target, frozenset(moving[n:]), nowhere)
+    if wide:
+        yield gathered_first(source, target)
+
+
+def gathered_first(source: State, target: State) -> State:
+    """Every moving axis replicated: the target is a slice of that."""
+    moving = frozenset(_moving(source, target))
+    return _mix(source, target, frozenset(), moving)
 
 
 def _moving(source: State, target: State) -> set[int]:
@@ -60,27 +84,30 @@ def _moving(source: State, target: State) -> set[int]:
     return moving
 
 
-def _mix(source: State, target: State, moved: frozenset[int]) -> State:
+def _mix(source: State, target: State, moved: frozenset[int], gathered: frozenset[int]) -> State:
     dims: list[tuple[int, ...]] = []
     for a, b in zip(source.dims, target.dims, strict=True):
-        staying = tuple(x for x in a if x not in moved)
+        staying = tuple(x for x in a if x not in moved and x not in gathered)
         arrived = tuple(x for x in b if x in moved)
         mixed = (*staying, *arrived)
         dims.append(b if set(mixed) == set(b) and is_prefix(staying, b) else mixed)
-    partial = tuple(sorted((set(source.partial) - moved) | (set(target.partial) & (moved | set(source.partial)))))
+    partial = tuple(sorted((set(source.partial) - moved - gathered) | (set(target.partial) & (moved | set(source.partial)))))
     used = {x for axes in dims for x in axes}
     factors = dict(source.strides)
     strides = tuple((a, f) for a, f in sorted(factors.items()) if a in used and a not in moved)
     return State(tuple(dims), tuple(a for a in partial if a not in used), strides)
 
 
-def split_fully(space: Space, source: State, target: State) -> State | None:
-    """Source with every free axis sharding: where the target shards it if it can, so that the sum is made in place."""
+def split_fully(space: Space, source: State, target: State) -> State:
+    """Source with every free axis sharding: where the target shards it if it can, so that the sum is made in place.
+
+    A scalar cannot be split; there every replicated axis becomes partial, so that one sum over all ranks is left.
+    """
     reduced = set(source.partial) - set(target.partial)
     kept = tuple(a for a in source.partial if a not in reduced)
     free = set(range(len(space.sizes))) - source.sharded() - set(kept)
     if not source.dims:
-        return None
+        return State((), tuple(sorted(a for a in range(len(space.sizes)) if space.sizes[a] > 1)))
     dims = [axes + tuple(a for a in wanted if a in free) for axes, wanted in zip(source.dims, target.dims, strict=True)]
     for axis in sorted(a for a in free - target.sharded() if space.sizes[a] > 1):
         dim = _best_dim_for(space, axis, dims, target)
@@ -88,10 +115,37 @@ def split_fully(space: Space, source: State, target: State) -> State | None:
     return State(tuple(dims), kept, source.strides)
 
 
-def all_partial(space: Space, source: State) -> State:
-    """Source with every replicated axis partial: a scalar cannot be split, but it can be summed once over all ranks."""
-    replicated = set(range(len(space.sizes))) - source.sharded()
-    return source._replace(partial=tuple(sorted(a for a in replicated if space.sizes[a] > 1)))
+def all_splits(space: Space, source: State, target: State) -> Iterator[State]:
+    """Where there are few, all ways to place the free axes."""
+    first = split_fully(space, source, target)
+    ndim = len(source.dims)
+    free = sorted(a for a in first.sharded() - source.sharded() if space.sizes[a] > 1)
+    if free and ndim ** len(free) <= MOST_SPLITS:
+        for where in product(range(ndim), repeat=len(free)):
+            yield _placed(source, first.partial, target, dict(zip(free, where, strict=True)))
+
+
+def padded(source: State, target: State) -> State:
+    """Source with the moving axes partial, as far as they are innermost: one sum then does the moving too."""
+    moving = _moving(source, target) - set(target.partial)
+    dims: list[tuple[int, ...]] = []
+    partial = set(source.partial)
+    for axes in source.dims:
+        while axes and axes[-1] in moving:
+            partial.add(axes[-1])
+            axes = axes[:-1]
+        dims.append(axes)
+    return State(tuple(dims), tuple(sorted(partial)))
+
+
+def _placed(source: State, kept: tuple[int, ...], target: State, where: dict[int, int]) -> State:
+    """Source with each free axis on a chosen dim, in the target's order, the target's own axes first."""
+    dims: list[tuple[int, ...]] = []
+    for d, axes in enumerate(source.dims):
+        order = {a: i for i, a in enumerate(target.dims[d])}
+        arriving = sorted((a for a, dim in where.items() if dim == d), key=lambda a: (order.get(a, len(order)), a))
+        dims.append(axes + tuple(arriving))
+    return State(tuple(dims), kept, source.strides)
 
 
 def _best_dim_for(space: Space, axis: int, dims: Sequence[tuple[int, ...]], target: State) -> int:
