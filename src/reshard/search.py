@@ -23,7 +23,7 @@ from reshard.mesh import Mesh
 from reshard.plan import Options, Plan
 from reshard.pricing import EXACT_UP_TO, Price, Pricer, level_blocks
 from reshard.steps import LOCAL, Edge, Step, connect, is_repeated, splits_fully
-from reshard.traffic import Space, State, canonical
+from reshard.traffic import Space, State, canonical, is_prefix
 
 Objective = Literal["time", "bytes", "collectives", "memory"]
 OBJECTIVES: tuple[Objective, ...] = ("time", "bytes", "collectives", "memory")
@@ -35,7 +35,7 @@ Groups = frozenset[frozenset[int]] | None
 Key = tuple[int, ...]
 Node = tuple[State, int]
 Trail = dict[Node, tuple[Edge, Node]]
-NOTHING: Key = (0, 0, 0)
+NOTHING: Key = (0, 0, 0, 0)
 TICKS = 1e15  # times are compared in whole femtoseconds: a step's is rounded up, a floor's down
 SMALL_GRAPH = 3
 """Up to this many axes every layout is a waypoint where the short list is not known to be enough."""
@@ -69,7 +69,7 @@ class Problem:
         exact = self.mesh.size <= EXACT_UP_TO
         return Pricer(self.space, self.source, self.itemsize, self.topology, levels, exact)
 
-    def _pieces(self, u: State, v: State) -> int:
+    def pieces(self, u: State, v: State) -> int:
         """On so many ranks' data, at least, some rank's result depends."""
         summands = math.prod([self.space.sizes[a] for a in u.partial if a not in v.partial])
         return summands * -(-self.space.largest(v) // self.space.largest(u))
@@ -91,8 +91,8 @@ class Problem:
     def floor_of_two(self, u: State, v: State) -> Key:
         """No path from u to v with two collectives costs less than this."""
         link = self.topology
-        rounds = 0 if self._pieces(u, v) > 2 else 1
-        return (self.least_time + int((link.launch + rounds * link.alpha) * TICKS), 0, 0)
+        rounds = 0 if self.pieces(u, v) > 2 else 1
+        return (self.least_time + int((link.launch + rounds * link.alpha) * TICKS), 0, 0, 0)
 
     @cached_property
     def least_time(self) -> int:
@@ -102,51 +102,57 @@ class Problem:
         if edge is None or not time:
             return time
         worst = self.pricer.price(edge, self.source, self.target).worst
-        rounds = max(1, (self._pieces(self.source, self.target) - 1).bit_length())
+        rounds = max(1, (self.pieces(self.source, self.target) - 1).bit_length())
         link = self.topology
         return max(time, int((link.launch + rounds * link.alpha + worst / link.bandwidth) * TICKS))
 
-    def key(self, price: Price) -> Key:
-        return self._ordered(math.ceil(price.time * TICKS), price.received, price.collectives)
+    def key(self, edge: Edge, u: State, v: State) -> Key:
+        """What a step adds to a path's cost."""
+        price = self.pricer.price(edge, u, v)
+        repeated = int(is_repeated(edge, u, v, self.mesh.sizes))
+        return self._ordered(math.ceil(price.time * TICKS), price.received, price.collectives, repeated)
 
-    def _ordered(self, time: int, received: int, collectives: int) -> Key:
-        """What a step adds to a path's cost: the objective first, then what breaks ties. Whole numbers, so that sums are exact."""
+    def _ordered(self, time: int, received: int, collectives: int, repeated: int) -> Key:
+        """The objective first, then what breaks ties. Whole numbers, so that sums are exact."""
         match self.objective:
             case "bytes" | "memory":
-                return (received, collectives, time)
+                return (received, repeated, collectives, time)
             case "collectives":
-                return (collectives, time, received)
+                return (collectives, time, received, repeated)
             case _:
-                return (time, received, collectives)
+                return (time, received, repeated, collectives)
 
-    def floor(self, u: State, v: State) -> Key:
-        """No path from u to v costs less than this; from chunk lengths alone, so that most edges are never priced."""
-        found = self._floors.get((u, v))
+    def floor(self, u: State, v: State, one_step: bool = False) -> Key:
+        """No path from u to v (or no single step) costs less than this; from chunk lengths alone, so that most edges are never priced."""
+        key = (u, v, one_step and bool(v.partial))
+        found = self._floors.get(key)
         if found is None:
-            found = self._floors[u, v] = self._floor(u, v)
+            found = self._floors[key] = self._floor(u, v, one_step)
         return found
 
     @cached_property
-    def _floors(self) -> dict[tuple[State, State], Key]:
+    def _floors(self) -> dict[tuple[State, State, bool], Key]:
         return {}
 
-    def _floor(self, u: State, v: State) -> Key:
+    def _floor(self, u: State, v: State, one_step: bool) -> Key:
         space = self.space
+        if v.partial and not (one_step and set(v.partial) <= set(u.partial)):
+            return NOTHING  # a partial axis may be made anew, locally, so that little is certain
         summands = math.prod([space.sizes[a] for a in u.partial if a not in v.partial])
         after = space.largest(v)
-        if summands > 1 and not v.partial:
-            received = (summands - 2) * space.numel + space.copies(v)
-            worst = max(after, -(-received // space.ranks))
-        elif v.partial:
-            return NOTHING
-        else:
+        if summands == 1:
             worst = after - space.overlap_ceiling(u, v)
             received = max(worst, space.copies(v) - space.copies(u))
+        elif v.partial:
+            worst = received = after
+        else:
+            received = (summands - 2) * space.numel + space.copies(v)
+            worst = max(after, -(-received // space.ranks))
         if worst <= 0:
             return NOTHING
         link = self.topology
-        time = link.launch + link.alpha * max(1, (self._pieces(u, v) - 1).bit_length()) + worst * self.itemsize / link.bandwidth
-        return self._ordered(int(time * TICKS), received * self.itemsize, 1)
+        time = link.launch + link.alpha * max(1, (self.pieces(u, v) - 1).bit_length()) + worst * self.itemsize / link.bandwidth
+        return self._ordered(int(time * TICKS), received * self.itemsize, 1, 0)
 
     def edge(self, u: State, v: State) -> Edge | None:
         """The step from u to v, if there is one that this problem allows."""
@@ -206,8 +212,11 @@ Strategy = Callable[[Problem], Path]
 """A strategy gives the hops from the problem's source to its target."""
 
 
-def shortest(problem: Problem, through: Iterable[State], memory_limit: int | None = None) -> Path | None:
-    """A* over the waypoints: Dijkstra's shortest path, with a floor under what is left to pay."""
+def shortest(problem: Problem, through: Iterable[State], memory_limit: int | None = None, known: Path | None = None) -> Path | None:
+    """A* over the waypoints: Dijkstra's shortest path, with a floor under what is left to pay.
+
+    A path that is `known` already only saves work: nothing dearer is looked at.
+    """
     source, target = problem.source, problem.target
     nodes = [target, *through]
     left = {v: problem.floor(v, target) for v in (source, *nodes)}
@@ -215,7 +224,11 @@ def shortest(problem: Problem, through: Iterable[State], memory_limit: int | Non
     best: dict[Node, tuple[Key, int]] = {start: (NOTHING, 0)}
     came: Trail = {}
     queue: list[tuple[Key, int, int, Node]] = [(left[source], 0, 0, start)]
-    at_target = None if memory_limit is not None else min((cost for cost, _ in _short_ways(problem)), default=None)
+    at_target = None
+    if known is not None:
+        at_target = cost_of(problem, known)
+    elif memory_limit is None:
+        at_target = min((cost for cost, _ in _short_ways(problem)), default=None)
     pushed = 0
     while queue:
         _, hops, _, node = heapq.heappop(queue)
@@ -226,14 +239,13 @@ def shortest(problem: Problem, through: Iterable[State], memory_limit: int | Non
         if best[node][1] != hops:
             continue
         for v in nodes:
-            if v == u or at_target is not None and add(cost, problem.floor(u, v), left[v]) > at_target:
+            if v == u or at_target is not None and add(cost, problem.floor(u, v, one_step=True), left[v]) > at_target:
                 continue
             if (edge := problem.edge(u, v)) is None or (after := problem.reduces(edge, u, v, reduced)) is None:
                 continue
-            price = problem.pricer.price(edge, u, v)
-            if memory_limit is not None and price.peak > memory_limit:
+            if memory_limit is not None and problem.pricer.price(edge, u, v).peak > memory_limit:
                 continue
-            reached = (add(cost, problem.key(price)), hops + 1)
+            reached = (add(cost, problem.key(edge, u, v)), hops + 1)
             if (v, after) in best and best[v, after] <= reached:
                 continue
             if v == target:
@@ -242,6 +254,13 @@ def shortest(problem: Problem, through: Iterable[State], memory_limit: int | Non
             pushed += 1
             heapq.heappush(queue, (add(reached[0], left[v]), hops + 1, pushed, (v, after)))
     return None
+
+
+def cost_of(problem: Problem, path: Path) -> Key:
+    cost, u = NOTHING, problem.source
+    for edge, v in path:
+        cost, u = add(cost, problem.key(edge, u, v)), v
+    return cost
 
 
 def add(*keys: Key) -> Key:
@@ -298,23 +317,32 @@ def auto(problem: Problem) -> Path:
     found = _provably_best(problem)
     if found is not None:
         return found
+    axes = sum(n > 1 for n in problem.mesh.sizes)
     if problem.groups is None and not problem.topology.levels:
-        path = _over(problem, problem.waypoints(wide=False)) if problem.objective == "time" else None
-        if path and _detours_cost_more(problem, path):
+        path = _over(problem, problem.waypoints(wide=False)) if _narrow_first(problem, axes) else None
+        if path and (problem.objective == "bytes" or not problem.pricer.exact or _detours_cost_more(problem, path)):
             return path
-        return _best(problem, problem.waypoints(wide=True))
-    small = sum(n > 1 for n in problem.mesh.sizes) <= SMALL_GRAPH
-    return _best(problem, problem.every_layout if small else problem.waypoints(wide=True))
+        return _best(problem, problem.waypoints(wide=True), known=path)
+    return _best(problem, problem.every_layout if axes <= SMALL_GRAPH else problem.waypoints(wide=True))
+
+
+def _narrow_first(problem: Problem, axes: int) -> bool:
+    """Few bytes are found on the short list, except where small meshes split unevenly; little time often is."""
+    if problem.objective == "bytes":
+        return axes > SMALL_GRAPH or not problem.pricer.exact
+    return problem.objective == "time"
 
 
 def _detours_cost_more(problem: Problem, path: Path) -> bool:
-    """Whether what latency could still be saved is less than the time of the bytes that a detour would add."""
-    cost, u = NOTHING, problem.source
+    """Whether the latency that could still be saved is less than the time of the bytes that a detour would add."""
+    link, u, latency = problem.topology, problem.source, 0.0
     for edge, v in path:
-        cost, u = add(cost, problem.key(problem.pricer.price(edge, u, v))), v
-    saved = cost[0] - problem.least_time
+        price, u = problem.pricer.price(edge, u, v), v
+        latency += price.time - price.worst / link.bandwidth
+    pieces = problem.pieces(problem.source, problem.target)
+    saved = latency - link.launch - link.alpha * max(1, (pieces - 1).bit_length())
     local = min(problem.space.largest(problem.source), problem.space.largest(problem.target))
-    return saved < local * problem.itemsize / problem.topology.bandwidth / 2 * TICKS
+    return saved < local * problem.itemsize / link.bandwidth / 2
 
 
 def _provably_best(problem: Problem) -> Path | None:
@@ -326,11 +354,20 @@ def _provably_best(problem: Problem) -> Path | None:
         edge = problem.edge(source, target)
         return None if edge is None else [Hop(edge, target)]
     best = min(_short_ways(problem), key=lambda way: way[0], default=None)
-    if best is None or not problem.pricer.exact:
+    if best is None:
         return None
     if problem.objective == "bytes":
-        return best[1] if best[0][0] <= _least_bytes(problem) else None
+        return best[1] if _is_least(problem, best) else None
     return best[1] if best[0] <= problem.floor_of_two(source, target) else None
+
+
+def _is_least(problem: Problem, best: tuple[Key, Path]) -> bool:
+    """Whether a way moves no byte too many: reduced into a full refinement of the target it never does; else, count."""
+    split, target = best[1][0].state, problem.target
+    axes = [a for a, n in enumerate(problem.mesh.sizes) if n > 1]
+    if not split.partial and splits_fully(split, axes) and all(is_prefix(b, a) for a, b in zip(split.dims, target.dims, strict=True)):
+        return True
+    return problem.pricer.exact and best[0][0] <= _least_bytes(problem)
 
 
 def _least_bytes(problem: Problem) -> int:
@@ -356,7 +393,7 @@ def _short_ways(problem: Problem) -> Iterator[tuple[Key, Path]]:
             after = None if edge is None else problem.reduces(edge, u, v, reduced)
             if edge is None or after is None or problem.space.largest(v) > problem.ceiling:
                 break
-            cost = add(cost, problem.key(problem.pricer.price(edge, u, v)))
+            cost = add(cost, problem.key(edge, u, v))
             path, u, reduced = [*path, Hop(edge, v)], v, after
         else:
             yield cost, path
@@ -367,11 +404,11 @@ def exhaustive(problem: Problem) -> Path:
     return _best(problem, problem.every_layout)
 
 
-def _best(problem: Problem, through: Sequence[State]) -> Path:
+def _best(problem: Problem, through: Sequence[State], known: Path | None = None) -> Path:
     """The best path on which no local tensor outgrows source and target; where groups leave none, gather axis by axis."""
     modest = [w for w in through if problem.space.largest(w) <= problem.ceiling]
     gathering = waypoints.by_axis(problem.space, problem.source, problem.target)[1:-1]
-    path = _over(problem, modest) or _over(problem, [*modest, *gathering])
+    path = (shortest(problem, modest, known=known) if known else None) or _over(problem, modest) or _over(problem, [*modest, *gathering])
     if path is None and problem.reproducibility == "replicas":
         path = _over(replace(problem, fold=True), [*modest, *gathering])
     return path or _refuse(problem)

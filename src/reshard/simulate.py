@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshard.errors import BrokenPlanError, LayoutError
-from reshard.ownership import box, local_shape
+from reshard.ownership import local_shape
 from reshard.packing import Coordinate, Message, Packing, Region, localise, pack, reduce_op, scale, shape_of
 from reshard.plan import Plan
 from reshard.steps import Step
@@ -112,30 +111,3 @@ def neutral(op: str, dtype: Any) -> Any:
 
 
 _COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum, "product": np.multiply}
-
-
-def shards_of(plan: Plan, whole: Array) -> list[Array]:
-    """A source tensor cut up for `simulate`; under a partial source, random whole summands that combine to `whole`.
-
-    For demonstrations: tests have their own.
-    """
-    mesh = plan.mesh
-    sizes = mesh.sizes
-    partial = [a for a, _ in plan.source.partial]
-    ops = {op for _, op in plan.source.partial}
-    rng = np.random.default_rng(0)
-    parts: dict[Coordinate, Array] = {}
-    rest = whole * np.prod([sizes[a] for a, op in plan.source.partial if op == "avg"], dtype=whole.dtype)
-    classes = list(product(*(range(sizes[a]) for a in partial)))
-    for where in classes[1:]:
-        part = rng.integers(0, 8, whole.shape).astype(whole.dtype) if ops <= {"sum", "avg"} else whole
-        rest = rest - part if ops and ops <= {"sum", "avg"} else whole if ops != {"product"} else rest
-        parts[where] = part if ops != {"product"} else np.ones_like(whole)
-    parts[classes[0]] = rest
-    shards: list[Array] = []
-    for rank in mesh.sorted_ranks():
-        coordinate = mesh.coordinate(rank)
-        held = box(plan.source, plan.shape, coordinate)
-        part = parts[tuple(coordinate[a] for a in partial)]
-        shards.append(part[index(held)].copy())
-    return shards

@@ -29,7 +29,9 @@ def normal_form(space: Space, source: State, target: State, avg: frozenset[int],
     split, for where not every group is to be had; every way to split.
     """
     found: dict[State, None] = {}
+    every = wide
     for stand_in in (target, *stand_ins(space, source, target, avg)):
+        wide = every and stand_in is target
         found[stand_in] = None
         found.update(dict.fromkeys(halfway(source, stand_in, wide)))
         if reduced := set(source.partial) - set(stand_in.partial):
@@ -64,8 +66,7 @@ def halfway(source: State, target: State, wide: bool) -> Iterator[State]:
         for n in range(1, len(moving)):
             yield _mix(source, target, frozenset(moving[:n]), nowhere)
             yield _mix(source, target, frozenset(moving[n:]), nowhere)
-    if wide:
-        yield gathered_first(source, target)
+    yield gathered_first(source, target)
 
 
 def gathered_first(source: State, target: State) -> State:
