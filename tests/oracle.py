@@ -87,10 +87,10 @@ def wrong(result: list[np.ndarray], value: np.ndarray, spread: Spread, sizes: tu
     divide = math.prod(sizes[a] for a in axes if spread.placements[a][1] == "avg")
     op = COMBINE[sorted(ops)[-1] if ops else "sum"]
     by = dict(zip(coordinates(sizes), result, strict=True))
-    for c in by:
+    for c, mine in by.items():
         expected = local(value, spread, sizes, c)
-        if by[c].shape != expected.shape:
-            return f"shape {by[c].shape} instead of {expected.shape} at {c}"
+        if mine.shape != expected.shape:
+            return f"shape {mine.shape} instead of {expected.shape} at {c}"
         family = [by[tuple(dict(zip(axes, digits, strict=True)).get(a, c[a]) for a in range(len(sizes)))]
                   for digits in itertools.product(*(range(sizes[a]) for a in axes))]  # fmt: skip
         got = functools.reduce(op, family) / divide

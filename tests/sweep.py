@@ -12,7 +12,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import oracle
-
 import reshard
 
 OBJECTIVES = ("time", "bytes", "collectives", "memory")
@@ -49,7 +48,11 @@ def run_one(rng: random.Random, counts: Counter) -> str:
         problem = oracle.wrong(reshard.simulate(plan, parts), value, case.target, case.sizes)
         problem = problem or check_certificate(plan, options)
     except reshard.LayoutError as error:
-        if "keeps its reproducibility" in str(error) and options["groups"] != "auto" and options["reproducibility"] in ("bitwise", "strict"):
+        if (
+            "keeps its reproducibility" in str(error)
+            and options["groups"] != "auto"
+            and options["reproducibility"] in ("bitwise", "strict")
+        ):
             counts["refused"] += 1
             return ""
         return f"{error}\n{text}"
@@ -76,7 +79,11 @@ def check_certificate(plan: reshard.Plan, options: dict) -> str:
         if options["reproducibility"] == "strict" and not figures.one_reduction:
             return "more than one reduction"
         reducing = [step for step in plan.collectives if step.reduced]
-        if options["reproducibility"] == "bitwise" and options["strategy"] != "per-axis" and [step.kind for step in reducing] not in ([], ["exchange"]):
+        if (
+            options["reproducibility"] == "bitwise"
+            and options["strategy"] != "per-axis"
+            and [step.kind for step in reducing] not in ([], ["exchange"])
+        ):
             return "not one left fold"
     return ""
 

@@ -48,7 +48,9 @@ class Certificate:
     ranks only as far as an uneven overlap makes them differ.
     """
 
-    def __init__(self, source: Layout, target: Layout, shape: tuple[int, ...], steps: tuple[Step, ...], dtype: str, topology: Topology) -> None:
+    def __init__(
+        self, source: Layout, target: Layout, shape: tuple[int, ...], steps: tuple[Step, ...], dtype: str, topology: Topology
+    ) -> None:
         self._mesh = source.mesh
         self._sizes = source.mesh.sizes
         self._shape = shape

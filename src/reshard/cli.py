@@ -16,7 +16,9 @@ from reshard.errors import ReshardError
 from reshard.explain import as_bytes
 from reshard.mesh import Mesh
 from reshard.plan import Plan
-from reshard.search import OBJECTIVES, REPRODUCIBILITY, STRATEGIES, plan
+from reshard.problem import OBJECTIVES, REPRODUCIBILITY
+from reshard.search import plan
+from reshard.strategies import STRATEGIES
 
 EXAMPLES = """examples:
   reshard plan --mesh dp=2,cp=2,tp=2 --shape 4096,4096 --dtype bfloat16 --from P,R,P --to R,R,R

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from reshard.errors import LayoutError
 
@@ -48,8 +49,10 @@ class Topology:
         if min(self.alpha, self.launch) < 0 or self.bandwidth <= 0:
             raise LayoutError("a link has alpha >= 0, launch >= 0 and bandwidth > 0", got=self, hint="seconds, and bytes per second")
         ranks = [level.ranks for level in self.levels]
-        if any(b % a or b <= a for a, b in zip(ranks, ranks[1:], strict=False)):
-            raise LayoutError("each topology level holds several whole groups of the level inside", got=ranks, hint="for example 8, then 64")
+        if any(b % a or b <= a for a, b in pairwise(ranks)):
+            raise LayoutError(
+                "each topology level holds several whole groups of the level inside", got=ranks, hint="for example 8, then 64"
+            )
         if any(level.alpha < self.alpha for level in self.levels):
             raise LayoutError("leaving a group takes at least as long as the link itself", got=self, hint="raise the level's alpha")
 

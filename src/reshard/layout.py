@@ -191,3 +191,8 @@ def _read_orders(order_text: str, mesh: Mesh, text: str) -> Iterable[tuple[int, 
                 "an order is written as dim:axis>axis, major first", got=f"{part!r} in {text!r}", hint="for example S0,S0 | 0:tp>dp"
             )
         yield int(match.group(1)), [mesh.index(name.strip()) for name in match.group(2).split(">")]
+
+
+def clear() -> None:
+    """Forget every text parsed."""
+    _parse.cache_clear()

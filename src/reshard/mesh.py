@@ -128,3 +128,8 @@ def _parse(text: str) -> Mesh:
     if not re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", numbering):
         raise LayoutError("ranks after @ are whole numbers separated by commas", got=repr(text), hint="for example dp=2,tp=2@0,2,1,3")
     return Mesh(names, sizes, tuple(int(r) for r in numbering.split(",")))
+
+
+def clear() -> None:
+    """Forget every text parsed."""
+    _parse.cache_clear()

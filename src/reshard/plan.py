@@ -88,7 +88,14 @@ class Plan:
             "target": str(self.target),
             "options": _options_to_dict(self.options),
             "steps": [
-                {"kind": s.kind, "axes": list(s.axes), "group": list(s.group), "after": str(s.after), "received": p.received, "peak": p.peak}
+                {
+                    "kind": s.kind,
+                    "axes": list(s.axes),
+                    "group": list(s.group),
+                    "after": str(s.after),
+                    "received": p.received,
+                    "peak": p.peak,
+                }
                 for s, p in zip(self.steps, figures.prices, strict=True)
             ],
             "totals": {

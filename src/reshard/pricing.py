@@ -65,7 +65,9 @@ def _groups_match(mesh: Mesh, level: Level, blocks: Blocks) -> bool:
 class Pricer:
     """Prices edges for one tensor on one mesh; remembers what it priced."""
 
-    def __init__(self, space: Space, source: State, itemsize: int, topology: Topology, levels: tuple[Blocks, ...], exact: bool = True) -> None:
+    def __init__(
+        self, space: Space, source: State, itemsize: int, topology: Topology, levels: tuple[Blocks, ...], exact: bool = True
+    ) -> None:
         self.space = space
         self.source = source
         self.itemsize = itemsize
@@ -108,7 +110,8 @@ class Pricer:
         """(alpha, rounds) for each level: the logarithm of the group for a tree or ring, one for each peer of an exchange."""
         sizes = self.space.sizes
         ranks = math.prod(sizes[a] for a in edge.axes)
-        near, alpha, crossed = 1, self.topology.alpha, []
+        near, alpha = 1, self.topology.alpha
+        crossed: list[tuple[float, int]] = []
         for level, blocks in zip(self.topology.levels, self.levels, strict=True):
             inside = math.prod(block for axis, block in blocks if axis in edge.axes)
             crossed.append((alpha, inside // near))

@@ -137,7 +137,7 @@ def contributions(edge: Edge, sizes: Sequence[int]) -> int:
 def touched(space: Space, u: State, v: State, dim: int, exact: bool = True) -> int:
     """The most pieces of one dim under u in which one rank's part under v lies; if not exact, at most two more."""
     a, b = u.dims[dim], v.dims[dim]
-    if is_prefix(a, b) and not u.strides:
+    if is_prefix(a, b) and not (u.strides or v.strides):
         return 1
     key = ("touched", dim, a, b, u.strides, v.strides)
     if key not in space.memo:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from itertools import permutations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshard.layout import Layout
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.signedinteger[Any]]
 Count = Ints | int
 """A number for each rank: an array over mesh coordinates, or one int where all ranks agree."""
 
@@ -56,7 +56,7 @@ class Space:
         self.shape = shape
         self.ranks = math.prod(sizes)
         self.numel = math.prod(shape)
-        self.digits: list[Ints] = [np.arange(n) for n in sizes]
+        self.digits: list[Ints] = [np.arange(n, dtype=np.int64) for n in sizes]
         self.weights: list[Ints | None] = [None] * len(sizes)
         self._spans: dict[object, tuple[Ints, Ints]] = {}
         self._largest: dict[tuple[int, tuple[int, ...]], int] = {}
@@ -129,7 +129,7 @@ class Space:
             held(self.shape[dim], [(self.sizes[a], int(self.digits[a][i]), factors.get(a, 1)) for a, i in zip(axes, index, strict=True)])
             for index in np.ndindex(*counts)
         ]
-        most = max(1, max(map(len, lists)))
+        most = max(map(len, lists), default=1) or 1
         table = np.zeros((len(lists), most, 2), np.int64)
         for row, intervals in enumerate(lists):
             for column, (start, stop) in enumerate(intervals):

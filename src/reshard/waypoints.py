@@ -22,6 +22,7 @@ THREE_WAYS, TWO_WAYS = 3, 6
 MOST_SPLITS = 27
 """Up to so many ways to place the free axes, all are tried."""
 
+
 def normal_form(space: Space, source: State, target: State, avg: frozenset[int], wide: bool) -> list[State]:
     """The short list, in a fixed order without repeats.
 
@@ -241,7 +242,9 @@ def _put(state: State, axis: int, goal: int | str) -> State:
     dims = [tuple(a for a in axes if a != axis) for axes in state.dims]
     if isinstance(goal, int):
         dims[goal] = tuple(sorted((*dims[goal], axis)))
-    partial = set(state.partial) - {axis} | ({axis} if goal == "P" else set())
+    partial = set(state.partial) - {axis}
+    if goal == "P":
+        partial.add(axis)
     return State(tuple(dims), tuple(sorted(partial)))
 
 
@@ -254,7 +257,7 @@ def _through_replicate(source: State, target: State) -> list[State]:
             state = state._replace(partial=tuple(a for a in state.partial if a != axis))
             path.append(state)
     for d, wanted in enumerate(target.dims):
-        while not is_prefix(state.dims[d], wanted) or state.strides != target.strides and state.dims[d]:
+        while not is_prefix(state.dims[d], wanted) or (state.strides != target.strides and state.dims[d]):
             axis = state.dims[d][-1]
             dims = tuple(axes[:-1] if i == d else axes for i, axes in enumerate(state.dims))
             state = State(dims, state.partial, tuple(pair for pair in state.strides if pair[0] != axis))
