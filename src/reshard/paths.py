@@ -79,7 +79,8 @@ def short_ways(problem: Problem) -> Iterator[tuple[Key, Path]]:
     gathered, padded = waypoints.gathered_first(source, target), waypoints.padded(source, target)
     for middle in (None, sliced, split) if source.partial else (None, gathered, padded):
         states = [s for s in (middle, target) if s is not None and s != source]
-        cost, path, u, reduced = NOTHING, [], source, 0
+        path: Path = []
+        cost, u, reduced = NOTHING, source, 0
         for v in dict.fromkeys(states):
             edge = problem.edge(u, v)
             after = None if edge is None else problem.reduces(edge, u, v, reduced)

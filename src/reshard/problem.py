@@ -67,11 +67,6 @@ class Problem:
         return waypoints.normal_form(self.space, self.source, self.target, self.avg, wide)
 
     @cached_property
-    def every_layout(self) -> list[State]:
-        every = waypoints.everything(self.space, self.source, self.target)
-        return list(dict.fromkeys([*self.waypoints(wide=True), *every]))
-
-    @cached_property
     def ceiling(self) -> float:
         """The largest local tensor that a path may have: the larger of source and target, unless only time counts."""
         return math.inf if self.objective == "time" else max(self.space.largest(self.source), self.space.largest(self.target))

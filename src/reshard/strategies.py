@@ -7,39 +7,41 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from reshard import waypoints
-from reshard.paths import best_path, cheapest, short_ways
-from reshard.problem import Hop, Key, Path, Problem
+from reshard.atlas import draw, worth_passing
+from reshard.paths import best_path, cheapest, short_ways, shortest
+from reshard.problem import Hop, Key, Path, Problem, cost_of
 from reshard.steps import connect, splits_fully
 from reshard.traffic import is_prefix
 
 Strategy = Callable[[Problem], Path]
 """A strategy gives the hops from the problem's source to its target."""
 
-SMALL_GRAPH = 3
-"""Up to this many axes every layout is a waypoint where the short list is not known to be enough."""
-
 
 def auto(problem: Problem) -> Path:
-    """The normal form's short list; every layout where groups or levels make longer ways worth it and the mesh is small."""
-    found = _provablybest_path(problem)
+    """Exact on small meshes: every layout through which a cheaper path could go. On larger ones the normal form's short list."""
+    found = _provably_best(problem)
     if found is not None:
         return found
-    axes = sum(n > 1 for n in problem.mesh.sizes)
-    if problem.groups is None and not problem.topology.levels:
-        path = cheapest(problem, problem.waypoints(wide=False)) if _narrow_first(problem, axes) else None
-        if path and (problem.objective == "bytes" or not problem.pricer.exact or _detours_cost_more(problem, path)):
-            return path
-        return best_path(problem, problem.waypoints(wide=True), known=path)
-    return best_path(problem, problem.every_layout if axes <= SMALL_GRAPH else problem.waypoints(wide=True))
+    atlas = draw(problem) if problem.pricer.exact else None
+    if atlas is None:
+        return _by_short_list(problem)
+    if problem.memory_limit is not None or problem.objective not in ("time", "bytes"):
+        return best_path(problem, [*atlas.states, *problem.waypoints(wide=False)])
+    known = shortest(problem, problem.waypoints(wide=False))
+    if known is None:
+        return best_path(problem, atlas.states)
+    # The short list rarely misses anything; this makes sure.
+    rest = worth_passing(problem, atlas, cost_of(problem, known))
+    return shortest(problem, list(dict.fromkeys([*rest, *(hop.state for hop in known[:-1])])), known=known) or known
 
 
-def _narrow_first(problem: Problem, axes: int) -> bool:
-    """Few bytes are found on the short list, except where small meshes split unevenly; little time often is."""
-    if problem.memory_limit is not None:
-        return False
-    if problem.objective == "bytes":
-        return axes > SMALL_GRAPH or not problem.pricer.exact
-    return problem.objective == "time"
+def _by_short_list(problem: Problem) -> Path:
+    """Where there are many layouts: the narrow list, and the wide one if groups are few or latency counts."""
+    narrow = problem.groups is None and problem.memory_limit is None and problem.objective in ("time", "bytes")
+    path = cheapest(problem, problem.waypoints(wide=False)) if narrow else None
+    if path and (problem.objective == "bytes" or not problem.pricer.exact or _detours_cost_more(problem, path)):
+        return path
+    return best_path(problem, problem.waypoints(wide=True), known=path)
 
 
 def _detours_cost_more(problem: Problem, path: Path) -> bool:
@@ -54,7 +56,7 @@ def _detours_cost_more(problem: Problem, path: Path) -> bool:
     return saved < local * problem.itemsize / link.bandwidth / 2
 
 
-def _provablybest_path(problem: Problem) -> Path | None:
+def _provably_best(problem: Problem) -> Path | None:
     """A short way that no other can beat: for these problems there is nothing to search for."""
     source, target = problem.source, problem.target
     if problem.memory_limit is not None or target.partial or problem.objective not in ("bytes", "time"):
@@ -89,8 +91,9 @@ def _least_bytes(problem: Problem) -> int:
 
 
 def exhaustive(problem: Problem) -> Path:
-    """The reference: every layout of the mesh is a waypoint. Slow beyond three axes."""
-    return best_path(problem, problem.every_layout)
+    """The reference: every layout of the mesh is a waypoint, and none is ruled out beforehand."""
+    every = waypoints.everything(problem.space, problem.source, problem.target)
+    return best_path(problem, list(dict.fromkeys([*problem.waypoints(wide=True), *every])))
 
 
 def per_axis(problem: Problem) -> Path:

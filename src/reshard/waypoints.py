@@ -11,6 +11,7 @@ the short list (docs/algorithm.md):
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations, product
 
@@ -19,7 +20,7 @@ from reshard.traffic import Dims, Space, State, is_prefix, unstride
 THREE_WAYS, TWO_WAYS = 3, 6
 """Up to so many moving axes, halfway points take every combination of staying, gone and arrived; of staying and arrived."""
 
-MOST_SPLITS = 27
+MOST_SPLITS = 64
 """Up to so many ways to place the free axes, all are tried."""
 
 
@@ -118,12 +119,12 @@ def split_fully(space: Space, source: State, target: State) -> State:
 
 
 def all_splits(space: Space, source: State, target: State) -> Iterator[State]:
-    """Where there are few, all ways to place the free axes."""
+    """Where there are few, all ways to place the free axes; one that source replicates may also stay so."""
     first = split_fully(space, source, target)
-    ndim = len(source.dims)
     free = sorted(a for a in first.sharded() - source.sharded() if space.sizes[a] > 1)
-    if free and ndim ** len(free) <= MOST_SPLITS:
-        for where in product(range(ndim), repeat=len(free)):
+    places = [range(-1 if a not in source.partial else 0, len(source.dims)) for a in free]
+    if free and math.prod(map(len, places)) <= MOST_SPLITS:
+        for where in product(*places):
             yield _placed(source, first.partial, target, dict(zip(free, where, strict=True)))
 
 

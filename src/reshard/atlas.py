@@ -1,0 +1,174 @@
+"""Every layout of a small mesh, and a floor under each path that passes through it.
+
+On meshes of up to three axes the search is exact: all their layouts are waypoints. For three axes and three dims there are
+176, too many to price one by one. So floors under the ways through them are computed for all at once, rank by rank, and few are
+left. The atlas itself depends on the numbers of axes and dims only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, permutations, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshard.problem import TICKS, Key, Problem
+from reshard.traffic import State
+
+Numbers = NDArray[np.float64]
+
+MOST_LAYOUTS, MOST_RANKS = 1000, 64
+"""Bigger atlases are not drawn: there the normal form's short list has to do."""
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """All layouts of some axes over some dims. `order[i, d]` says which of `orders` splits dim d in layout i."""
+
+    states: list[State]
+    orders: list[tuple[int, ...]]
+    order: NDArray[Any]
+    sharded: NDArray[Any]
+    partial: NDArray[Any]
+
+
+@lru_cache(maxsize=32)
+def atlas_of(axes: tuple[int, ...], ndim: int) -> Atlas | None:
+    """The atlas, or None where there would be too many layouts. Masks count axes from the mesh's first."""
+    if _size(len(axes), ndim) > MOST_LAYOUTS:
+        return None
+    orders = [order for n in range(len(axes) + 1) for order in permutations(axes, n)]
+    states = [State(dims, partial) for dims in _all_dims(axes, ndim) for partial in _subsets(set(axes) - {a for d in dims for a in d})]
+    position = {order: i for i, order in enumerate(orders)}
+    order = np.array([[position[d] for d in s.dims] for s in states], np.int64).reshape(len(states), ndim)
+    return Atlas(states, orders, order, _masks([s.sharded() for s in states]), _masks([frozenset(s.partial) for s in states]))
+
+
+def _size(axes: int, ndim: int) -> int:
+    """How many layouts there are: each axis replicates, is partial, or has a place in the order of a dim."""
+    places = (math.comb(axes, n) * math.prod(range(ndim, ndim + n)) * 2 ** (axes - n) for n in range(axes + 1))
+    return sum(places)
+
+
+def _all_dims(axes: tuple[int, ...], ndim: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    for where in product(range(-1, ndim), repeat=len(axes)):
+        members = [[a for a, dim in zip(axes, where, strict=True) if dim == d] for d in range(ndim)]
+        yield from product(*(permutations(m) for m in members))
+
+
+def _subsets(axes: set[int]) -> Iterator[tuple[int, ...]]:
+    for n in range(len(axes) + 1):
+        yield from combinations(sorted(axes), n)
+
+
+def _masks(sets: list[frozenset[int]]) -> NDArray[Any]:
+    return np.array([sum(1 << a for a in axes) for axes in sets], np.int64)
+
+
+def draw(problem: Problem) -> Atlas | None:
+    """The atlas of a problem's mesh, without axes of size 1, if it is small."""
+    if problem.mesh.size > MOST_RANKS:
+        return None
+    axes = tuple(a for a, n in enumerate(problem.mesh.sizes) if n > 1)
+    return atlas_of(axes, len(problem.shape))
+
+
+def worth_passing(problem: Problem, atlas: Atlas, cost: Key) -> list[State]:
+    """The layouts through which a path could go without costing more than `cost`."""
+    charts = _Charts(problem, atlas)
+    every, source, target = charts.everywhere, charts.point(problem.source), charts.point(problem.target)
+    through = charts.floor(source, every) + charts.floor(every, target)
+    fits = (through <= cost[0] * (1 + 1e-9)) & (every.held.max(axis=1) <= problem.ceiling)
+    return [atlas.states[i] for i in np.flatnonzero(fits) if atlas.states[i] not in (problem.source, problem.target)]
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Some layouts in numbers: the interval of every dim at every rank, and masks of the axes that shard and that are partial."""
+
+    start: Numbers
+    stop: Numbers
+    held: Numbers
+    sharded: NDArray[Any]
+    partial: NDArray[Any]
+
+
+class _Charts:
+    """Floors under the objective's first figure, for all layouts at once."""
+
+    def __init__(self, problem: Problem, atlas: Atlas) -> None:
+        self.problem = problem
+        sizes = problem.mesh.sizes
+        self._span = _products(sizes)
+        self._digits = np.indices(sizes).reshape(len(sizes), -1).astype(np.float64)
+        spans = {(): self._whole()}
+        for order in atlas.orders[1:]:
+            spans[order] = self._split(*spans[order[:-1]], order[-1])
+        starts, stops = (np.stack([spans[order][i] for order in atlas.orders]) for i in (0, 1))
+        dims = np.arange(len(problem.shape))
+        self.everywhere = self._points(starts[atlas.order, dims], stops[atlas.order, dims], atlas.sharded, atlas.partial)
+
+    def _whole(self) -> tuple[Numbers, Numbers]:
+        shape = np.array(self.problem.shape, np.float64)[:, None]
+        return np.zeros((len(self.problem.shape), self.problem.mesh.size)), np.broadcast_to(shape, (len(shape), self.problem.mesh.size))
+
+    def _split(self, start: Numbers, stop: Numbers, axis: int) -> tuple[Numbers, Numbers]:
+        size = np.ceil((stop - start) / self.problem.mesh.sizes[axis])
+        begin = np.minimum(start + self._digits[axis] * size, stop)
+        return begin, np.minimum(begin + size, stop)
+
+    def _points(self, start: Numbers, stop: Numbers, sharded: NDArray[Any], partial: NDArray[Any]) -> _Points:
+        return _Points(start, stop, (stop - start).prod(axis=1), sharded, partial)
+
+    def point(self, state: State) -> _Points:
+        """One layout; of a strided one only the hull of what a rank holds, which keeps floors low enough."""
+        starts, stops = [], []
+        for dim, axes in enumerate(state.dims):
+            start, stop = (x[dim : dim + 1] for x in self._whole())
+            if not state.strides:
+                for axis in axes:
+                    start, stop = self._split(start, stop, axis)
+            starts.append(start)
+            stops.append(stop)
+        shape = (1, len(state.dims), self.problem.mesh.size)
+        held = (np.array(x, np.float64).reshape(shape) for x in (starts, stops))
+        return self._points(*held, _masks([state.sharded()]), _masks([frozenset(state.partial)]))
+
+    def floor(self, u: _Points, v: _Points) -> Numbers:
+        """Under every path from u to v."""
+        problem, space = self.problem, self.problem.space
+        ranks, largest = space.ranks, v.held.max(axis=1)
+        shared = np.maximum(np.minimum(u.stop, v.stop) - np.maximum(u.start, v.start), 0).prod(axis=1)
+        lacking = v.held - shared
+        summands = self._span[u.partial & ~v.partial]
+        # Contributions meet once; the sum is made where it is wanted and held, if there is such a rank.
+        met = shared.sum(axis=1) * self._span[u.sharded | v.sharded] / ranks
+        together = (summands - 1) * space.numel + v.held.sum(axis=1) - met
+        received = np.where(summands > 1, together, lacking.sum(axis=1))
+        worst = np.where(summands > 1, np.maximum(largest, np.ceil(together / ranks - 1e-6)), lacking.max(axis=1))
+        # An axis that stays partial could also be summed up and made anew; one that becomes partial is made locally.
+        anew = (v.partial & ~u.partial) != 0
+        stays = (v.partial != 0) & ~anew
+        least = np.floor(space.numel / ranks)
+        worst = np.where(stays, np.minimum(worst, least), worst)
+        received = np.where(stays, np.minimum(received, space.numel), received)
+        free = anew | (worst <= 0)
+        if problem.objective == "bytes":
+            return np.where(free, 0.0, received * problem.itemsize)
+        link = problem.topology
+        pieces = np.where(stays, 1, summands * np.ceil(largest / np.maximum(1, u.held.max(axis=1))))
+        rounds = np.maximum(1, np.ceil(np.log2(np.maximum(1, pieces)) - 1e-9))
+        return np.where(free, 0.0, (link.launch + link.alpha * rounds + worst * problem.itemsize / link.bandwidth) * TICKS)
+
+
+def _products(sizes: tuple[int, ...]) -> Numbers:
+    """By mask of axes, how many ranks they span."""
+    found = np.ones(1)
+    for n in sizes:
+        found = np.concatenate([found, found * n])
+    return found
