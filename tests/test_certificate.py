@@ -86,7 +86,6 @@ def test_values_are_what_the_packings_say(seed: int) -> None:
                 if step.kind == "all_reduce":  # a reduce_scatter and an all_gather of flat chunks
                     packing = pack(step, case.shape, c)
                     n, local = len(packing.receives), packing.receives[0].elements if packing.receives else 0
-                    mine = len(np.array_split(np.arange(local), 1)[0]) if n == 1 else 0
                     place = [m.peer for m in packing.receives].index(c) if packing.receives else 0
                     pieces = [len(x) for x in oracle.chunks(np.arange(local), max(n, 1), 0)]
                     mine = pieces[place]
@@ -161,9 +160,13 @@ def test_folding_digits_changes_no_count(seed: int) -> None:
             states.append(State(tuple(map(tuple, dims))))
         u, v = states
         plain, folded = Space(sizes, shape), Space.folded(sizes, shape, [(u, v)])
-        for count in (lambda s: s.held(u), lambda s: s.held(v), lambda s: s.shared(u, v), lambda s: s.held(v) - s.shared(u, v)):
-            assert plain.total(count(plain)) == folded.total(count(folded))
-            assert np.max(count(plain)) == np.max(count(folded))
+        for one, other in zip(_counts(plain, u, v), _counts(folded, u, v), strict=True):
+            assert plain.total(one) == folded.total(other)
+            assert np.max(one) == np.max(other)
+
+
+def _counts(space: Space, u: State, v: State) -> list:
+    return [space.held(u), space.held(v), space.shared(u, v), space.held(v) - space.shared(u, v)]
 
 
 def test_folding_folds() -> None:

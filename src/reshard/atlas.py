@@ -78,13 +78,15 @@ def draw(problem: Problem) -> Atlas | None:
     return atlas_of(axes, len(problem.shape))
 
 
-def worth_passing(problem: Problem, atlas: Atlas, cost: Key) -> list[State]:
-    """The layouts through which a path could go without costing more than `cost`."""
+def worth_passing(problem: Problem, atlas: Atlas, cost: Key) -> dict[State, int]:
+    """The layouts through which a path could go without costing more than `cost`, and a floor under what then is left to pay."""
     charts = _Charts(problem, atlas)
     every, source, target = charts.everywhere, charts.point(problem.source), charts.point(problem.target)
-    through = charts.floor(source, every) + charts.floor(every, target)
+    left = charts.floor(every, target)
+    through = charts.floor(source, every) + left
     fits = (through <= cost[0] * (1 + 1e-9)) & (every.held.max(axis=1) <= problem.ceiling)
-    return [atlas.states[i] for i in np.flatnonzero(fits) if atlas.states[i] not in (problem.source, problem.target)]
+    ends = (problem.source, problem.target)
+    return {atlas.states[i]: int(left[i] * (1 - 1e-9)) for i in np.flatnonzero(fits) if atlas.states[i] not in ends}
 
 
 @dataclass(frozen=True)
@@ -151,19 +153,31 @@ class _Charts:
         together = (summands - 1) * space.numel + v.held.sum(axis=1) - met
         received = np.where(summands > 1, together, lacking.sum(axis=1))
         worst = np.where(summands > 1, np.maximum(largest, np.ceil(together / ranks - 1e-6)), lacking.max(axis=1))
-        # An axis that stays partial could also be summed up and made anew; one that becomes partial is made locally.
-        anew = (v.partial & ~u.partial) != 0
-        stays = (v.partial != 0) & ~anew
-        least = np.floor(space.numel / ranks)
-        worst = np.where(stays, np.minimum(worst, least), worst)
-        received = np.where(stays, np.minimum(received, space.numel), received)
-        free = anew | (worst <= 0)
+        if np.any(v.partial):
+            received = np.where(v.partial != 0, self._floor_of_partial(u, v, shared), received)
+            worst = np.where(v.partial != 0, np.ceil(received / ranks - 1e-6), worst)
+        free = worst <= 0
         if problem.objective == "bytes":
             return np.where(free, 0.0, received * problem.itemsize)
         link = problem.topology
-        pieces = np.where(stays, 1, summands * np.ceil(largest / np.maximum(1, u.held.max(axis=1))))
+        pieces = np.where(v.partial != 0, 1, summands * np.ceil(largest / np.maximum(1, u.held.max(axis=1))))
         rounds = np.maximum(1, np.ceil(np.log2(np.maximum(1, pieces)) - 1e-9))
         return np.where(free, 0.0, (link.launch + link.alpha * rounds + worst * problem.itemsize / link.bandwidth) * TICKS)
+
+    def _floor_of_partial(self, u: _Points, v: _Points, shared: Numbers) -> Numbers:
+        """Elements received at least on the way to a partial layout: any of its summands may carry a contribution."""
+        numel = self.problem.space.numel
+        summands, classes = self._span[u.partial], self._span[v.partial]
+        copies, both = v.held.sum(axis=1), shared.sum(axis=1)
+        replicas = copies / classes / numel
+        # More contributions than summands: some meet. None at all: each element goes to the summand nearest to it.
+        meeting = (summands - classes + replicas - 1) * numel
+        replicated = v.partial & ~u.partial & ~u.sharded
+        nearest = copies / classes - both / self._span[replicated]
+        # The same partial axes: summand by summand, or all in one.
+        same = (copies - both) * np.minimum(1, (summands + replicas - 2) / (summands * replicas))
+        kept = np.where(u.partial == v.partial, same, 0.0)
+        return np.where(summands > classes, meeting, np.where(u.partial == 0, nearest, kept))
 
 
 def _products(sizes: tuple[int, ...]) -> Numbers:

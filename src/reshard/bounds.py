@@ -210,8 +210,8 @@ class Certificate:
         if summands > classes:
             return (summands - classes + replicas - 1) * space.numel
         if summands == 1:
-            created_from_shards = source.sharded().intersection(target.partial)
-            return 0 if created_from_shards else missing // classes
+            alike = math.prod(self._sizes[a] for a in target.partial if a not in source.sharded())
+            return space.copies(target) // classes - space.total(space.shared(source, target)) // alike
         if set(source.partial) != set(target.partial):
             return 0
         merged = missing * min(summands * replicas, summands + replicas - 2) // (summands * replicas)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reshard import waypoints
 from reshard.errors import LayoutError
 from reshard.problem import NOTHING, Hop, Key, Path, Problem, add, cost_of
 from reshard.steps import Edge
-from reshard.traffic import State
+from reshard.traffic import State, unstride
 
 Node = tuple[State, int]
 """A state, and how reduced the path to it is."""
@@ -18,18 +18,25 @@ Node = tuple[State, int]
 Trail = dict[Node, tuple[Edge, Node]]
 
 
-def shortest(problem: Problem, through: Iterable[State], memory_limit: int | None = None, known: Path | None = None) -> Path | None:
+def shortest(
+    problem: Problem,
+    through: Iterable[State],
+    memory_limit: int | None = None,
+    known: Path | None = None,
+    left: Mapping[State, int] | None = None,
+) -> Path | None:
     """A* over the waypoints: Dijkstra's shortest path, with a floor under what is left to pay.
 
-    A path that is `known` already only saves work: nothing dearer is looked at.
+    A path that is `known` already only saves work: nothing dearer is looked at. So does `left`, floors to the target.
     """
     source, target = problem.source, problem.target
     nodes = [target, *through]
-    left = {v: problem.floor(v, target) for v in (source, *nodes)}
+    ahead = {v: problem.floor(v, target) for v in (source, *nodes)}
+    ahead |= {v: max(ahead[v], (floor, 0, 0, 0)) for v, floor in (left or {}).items()}
     start = (source, 0)
     best: dict[Node, tuple[Key, int]] = {start: (NOTHING, 0)}
     came: Trail = {}
-    queue: list[tuple[Key, int, int, Node]] = [(left[source], 0, 0, start)]
+    queue: list[tuple[Key, int, int, Node]] = [(ahead[source], 0, 0, start)]
     at_target = None
     if known is not None:
         at_target = cost_of(problem, known)
@@ -45,7 +52,7 @@ def shortest(problem: Problem, through: Iterable[State], memory_limit: int | Non
         if best[node][1] != hops:
             continue
         for v in nodes:
-            if v == u or (at_target is not None and add(cost, problem.floor(u, v, one_step=True), left[v]) > at_target):
+            if v == u or (at_target is not None and add(cost, problem.floor(u, v, one_step=True), ahead[v]) > at_target):
                 continue
             if (edge := problem.edge(u, v)) is None or (after := problem.reduces(edge, u, v, reduced)) is None:
                 continue
@@ -58,7 +65,7 @@ def shortest(problem: Problem, through: Iterable[State], memory_limit: int | Non
                 at_target = reached[0] if at_target is None else min(at_target, reached[0])
             best[v, after], came[v, after] = reached, (edge, node)
             pushed += 1
-            heapq.heappush(queue, (add(reached[0], left[v]), hops + 1, pushed, (v, after)))
+            heapq.heappush(queue, (add(reached[0], ahead[v]), hops + 1, pushed, (v, after)))
     return None
 
 
@@ -78,10 +85,10 @@ def short_ways(problem: Problem) -> Iterator[tuple[Key, Path]]:
     split = waypoints.split_fully(problem.space, source, target) if source.partial else None
     gathered, padded = waypoints.gathered_first(source, target), waypoints.padded(source, target)
     for middle in (None, sliced, split) if source.partial else (None, gathered, padded):
-        states = [s for s in (middle, target) if s is not None and s != source]
+        states = [unstride(problem.space, s) if s.strides else s for s in (middle, target) if s is not None]
         path: Path = []
         cost, u, reduced = NOTHING, source, 0
-        for v in dict.fromkeys(states):
+        for v in dict.fromkeys(s for s in states if s != source):
             edge = problem.edge(u, v)
             after = None if edge is None else problem.reduces(edge, u, v, reduced)
             if edge is None or after is None or problem.space.largest(v) > problem.ceiling:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from reshard import waypoints
 from reshard.atlas import draw, worth_passing
 from reshard.paths import best_path, cheapest, short_ways, shortest
-from reshard.problem import Hop, Key, Path, Problem, cost_of
+from reshard.problem import NOTHING, Hop, Key, Path, Problem, cost_of
 from reshard.steps import connect, splits_fully
 from reshard.traffic import is_prefix
 
@@ -27,12 +27,12 @@ def auto(problem: Problem) -> Path:
         return _by_short_list(problem)
     if problem.memory_limit is not None or problem.objective not in ("time", "bytes"):
         return best_path(problem, [*atlas.states, *problem.waypoints(wide=False)])
-    known = shortest(problem, problem.waypoints(wide=False))
-    if known is None:
-        return best_path(problem, atlas.states)
-    # The short list rarely misses anything; this makes sure.
+    _, known = min(short_ways(problem), key=lambda way: way[0], default=(NOTHING, None))
+    if known is None or problem.target.partial:
+        known = best_path(problem, problem.waypoints(wide=False))
     rest = worth_passing(problem, atlas, cost_of(problem, known))
-    return shortest(problem, list(dict.fromkeys([*rest, *(hop.state for hop in known[:-1])])), known=known) or known
+    through = list(dict.fromkeys([*rest, *(hop.state for hop in known[:-1])]))
+    return shortest(problem, through, known=known, left=rest) or known
 
 
 def _by_short_list(problem: Problem) -> Path:
