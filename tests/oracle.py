@@ -148,6 +148,10 @@ def random_case(rng: random.Random, most_axes: int = 4, most_ranks: int = 24) ->
     plain = rng.random() < 0.7
     source = random_spread(rng, axes, len(shape), ops, plain)
     carried = tuple(p[1] if p[0] == "P" else None for p in source.placements)
-    target = random_spread(rng, axes, len(shape), ops if rng.random() < 0.4 else (), plain)
+    made = rng.choice([ops, ops, ("sum",), ("max",), ("product",)])
+    target = random_spread(rng, axes, len(shape), made if rng.random() < 0.4 else (), plain)
     fixed = tuple(("P", carried[a]) if p[0] == "P" and carried[a] else p for a, p in enumerate(target.placements))
+    mixed = {p[1] for p in fixed if p[0] == "P"}
+    if len(mixed) > 1 and mixed != {"sum", "avg"}:  # not a layout: leave out what the target would make anew
+        fixed = tuple("R" if p[0] == "P" and not carried[a] else p for a, p in enumerate(fixed))
     return Case(tuple("abcd"[:axes]), sizes, shape, source, Spread(fixed, target.orders))

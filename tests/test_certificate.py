@@ -98,12 +98,12 @@ def test_values_are_what_the_packings_say(seed: int) -> None:
             assert figures.received_by_rank(plan.mesh.rank(c)) == count * 4
 
 
-LEVELS = [((2,), "a=2,b=2,c=2"), ((4,), "a=2,b=2,c=2"), ((2, 4), "a=2,b=4"), ((2,), "a=3,b=2"), ((2, 6), "a=3,b=4")]
+LEVELS = [((2,), "a=2,b=2,c=2"), ((4,), "a=2,b=2,c=2"), ((2, 4), "a=2,b=4"), ((2,), "a=3,b=2"), ((2, 4), "a=3,b=4")]
 
 
 @pytest.mark.parametrize(("ranks", "mesh"), LEVELS)
 def test_cuts_are_those_of_element_sets(ranks, mesh) -> None:
-    topology = Topology(levels=tuple(Level(f"l{n}", n, 2e-5, 25e9) for n in ranks)) if len(ranks) < 2 or ranks[1] % ranks[0] == 0 else None
+    topology = Topology(levels=tuple(Level(f"l{n}", n, 2e-5, 25e9) for n in ranks))
     sizes = tuple(int(part.split("=")[1]) for part in mesh.split(","))
     tokens = [("R"), ("S", 0, 1), ("S", 1, 1), ("P", "sum")]
     rng = random.Random(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 from collections import Counter
 
 import numpy as np
@@ -38,10 +39,9 @@ def test_many_random_redistributions() -> None:
 
 def test_the_sweep_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulator that drops what it received is found out."""
-    from reshard import simulate
-
-    real = simulate._unpack
-    monkeypatch.setattr(simulate, "_unpack", lambda *a: real(*a) * 0)
+    module = sys.modules["reshard.simulate"]
+    real = module._unpack
+    monkeypatch.setattr(module, "_unpack", lambda *a: real(*a) * 0)
     _, wrong = sweep.sweep(50, seed=1)
     assert wrong
 

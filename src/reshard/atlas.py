@@ -86,7 +86,11 @@ def worth_passing(problem: Problem, atlas: Atlas, cost: Key) -> dict[State, int]
     through = charts.floor(source, every) + left
     fits = (through <= cost[0] * (1 + 1e-9)) & (every.held.max(axis=1) <= problem.ceiling)
     ends = (problem.source, problem.target)
-    return {atlas.states[i]: int(left[i] * (1 - 1e-9)) for i in np.flatnonzero(fits) if atlas.states[i] not in ends}
+    return {
+        atlas.states[i]: int(left[i] * (1 - 1e-9))
+        for i in np.flatnonzero(fits)
+        if atlas.states[i] not in ends and problem.agrees(atlas.states[i])
+    }
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class _Charts:
         sizes = problem.mesh.sizes
         self._span = _products(sizes)
         self._digits = np.indices(sizes).reshape(len(sizes), -1).astype(np.float64)
-        spans = {(): self._whole()}
+        spans: dict[tuple[int, ...], tuple[Numbers, Numbers]] = {(): self._whole()}
         for order in atlas.orders[1:]:
             spans[order] = self._split(*spans[order[:-1]], order[-1])
         starts, stops = (np.stack([spans[order][i] for order in atlas.orders]) for i in (0, 1))
@@ -129,7 +133,8 @@ class _Charts:
 
     def point(self, state: State) -> _Points:
         """One layout; of a strided one only the hull of what a rank holds, which keeps floors low enough."""
-        starts, stops = [], []
+        starts: list[Numbers] = []
+        stops: list[Numbers] = []
         for dim, axes in enumerate(state.dims):
             start, stop = (x[dim : dim + 1] for x in self._whole())
             if not state.strides:
@@ -138,8 +143,8 @@ class _Charts:
             starts.append(start)
             stops.append(stop)
         shape = (1, len(state.dims), self.problem.mesh.size)
-        held = (np.array(x, np.float64).reshape(shape) for x in (starts, stops))
-        return self._points(*held, _masks([state.sharded()]), _masks([frozenset(state.partial)]))
+        start, stop = (np.array(x, np.float64).reshape(shape) for x in (starts, stops))
+        return self._points(start, stop, _masks([state.sharded()]), _masks([frozenset(state.partial)]))
 
     def floor(self, u: _Points, v: _Points) -> Numbers:
         """Under every path from u to v."""

@@ -79,24 +79,35 @@ def _walk_back(came: Trail, node: Node) -> Path:
 
 
 def short_ways(problem: Problem) -> Iterator[tuple[Key, Path]]:
-    """The normal form: at once, or slice and all_reduce, or reduce into a full split and move from there."""
+    """Ways with a single collective, and the normal form: reduce into a full split and move from there."""
     source, target = problem.source, problem.target
-    sliced = State(tuple(tuple(a for a in axes if a not in source.partial) for axes in target.dims), source.partial, target.strides)
-    split = waypoints.split_fully(problem.space, source, target) if source.partial else None
-    gathered, padded = waypoints.gathered_first(source, target), waypoints.padded(source, target)
-    for middle in (None, sliced, split) if source.partial else (None, gathered, padded):
-        states = [unstride(problem.space, s) if s.strides else s for s in (middle, target) if s is not None]
-        path: Path = []
-        cost, u, reduced = NOTHING, source, 0
-        for v in dict.fromkeys(s for s in states if s != source):
-            edge = problem.edge(u, v)
-            after = None if edge is None else problem.reduces(edge, u, v, reduced)
-            if edge is None or after is None or problem.space.largest(v) > problem.ceiling:
-                break
-            cost = add(cost, problem.key(edge, u, v))
-            path, u, reduced = [*path, Hop(edge, v)], v, after
-        else:
-            yield cost, path
+    if source.partial:
+        sliced = State(tuple(tuple(a for a in axes if a not in source.partial) for axes in target.dims), source.partial, target.strides)
+        middles = [(), (sliced,), (waypoints.split_fully(problem.space, source, target),)]
+    else:
+        early = waypoints.sliced_early(source, target)
+        middles = [(), (waypoints.padded(source, target),), (early, waypoints.gathered_first(early, target))]
+    for middle in middles:
+        if way := _priced_way(problem, [*middle, target]):
+            yield way
+
+
+def _priced_way(problem: Problem, states: Sequence[State]) -> tuple[Key, Path] | None:
+    """The way through these states, if every step of it is allowed."""
+    path: Path = []
+    cost, u, reduced = NOTHING, problem.source, 0
+    for state in states:
+        v = unstride(problem.space, state) if state.strides else state
+        if v == u:
+            continue
+        edge = problem.edge(u, v)
+        after = None if edge is None else problem.reduces(edge, u, v, reduced)
+        if edge is None or after is None or not problem.fits(v):
+            return None
+        cost = add(cost, problem.key(edge, u, v))
+        path.append(Hop(edge, v))
+        u, reduced = v, after
+    return cost, path
 
 
 def least_memory(problem: Problem, through: Sequence[State]) -> int | None:
@@ -135,8 +146,8 @@ def cheapest(problem: Problem, through: Sequence[State]) -> Path | None:
 
 def best_path(problem: Problem, through: Sequence[State], known: Path | None = None) -> Path:
     """The best path on which no local tensor outgrows source and target; where groups leave none, gather axis by axis."""
-    modest = [w for w in through if problem.space.largest(w) <= problem.ceiling]
-    gathering = waypoints.by_axis(problem.space, problem.source, problem.target)[1:-1]
+    modest = [w for w in through if problem.fits(w)]
+    gathering = [w for w in waypoints.by_axis(problem.space, problem.source, problem.target)[1:-1] if problem.agrees(w)]
     path = shortest(problem, modest, known=known) if known else cheapest(problem, modest)
     path = path or cheapest(problem, [*modest, *gathering])
     if path is None and problem.reproducibility == "replicas":

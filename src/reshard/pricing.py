@@ -9,7 +9,7 @@ from reshard.cost import Level, Topology
 from reshard.errors import LayoutError
 from reshard.mesh import Mesh
 from reshard.steps import Edge, contributions, touched
-from reshard.traffic import Blocks, Count, Space, State, peak
+from reshard.traffic import Blocks, Count, Space, State, agreement, crosses, peak
 
 EXACT_UP_TO = 4096
 """Meshes with more ranks than this are priced by their chunk sizes while searching; certificates are always exact."""
@@ -119,7 +119,8 @@ class Pricer:
         crossed.append((alpha, ranks // near))
         if edge.kind in ("all_to_all", "exchange"):
             pieces = math.prod(touched(self.space, u, v, dim, self.exact) for dim in range(len(u.dims)))
-            peers = min(ranks - 1, max(1, contributions(edge, sizes) * pieces - 1))
+            keeps = not any(crosses(a, b) for a, b in zip(u.dims, v.dims, strict=True))
+            peers = min(ranks - 1, max(1, contributions(edge, sizes) * pieces - keeps))
             return [(max(a for a, parts in crossed if parts > 1), peers)]
         both_ways = 2 if edge.kind == "all_reduce" else 1
         return [(a, both_ways * (parts - 1).bit_length()) for a, parts in crossed]
@@ -165,11 +166,8 @@ class Pricer:
         space, kept, usual = self.space, 1, 1.0
         for dim, (a, b) in enumerate(zip(u.dims, v.dims, strict=True)):
             smaller = min(space.longest(dim, a, u.strides), space.longest(dim, b, v.strides))
-            agreed = 0
-            while agreed < min(len(a), len(b)) and a[agreed] == b[agreed]:
-                agreed += 1
-            crossed = agreed < min(len(a), len(b))
-            outer = max(1, space.longest(dim, a[:agreed]))
+            crossed = crosses(a, b)
+            outer = max(1, space.longest(dim, agreement(a, b)))
             kept *= 0 if crossed else smaller
             usual *= space.longest(dim, a) * space.longest(dim, b) / outer if crossed else smaller
         wanted = summands * space.largest(v)

@@ -38,7 +38,7 @@ class Problem:
     itemsize: int
     source: State
     target: State
-    avg: frozenset[int]
+    ops: tuple[tuple[int, str], ...]
     topology: Topology
     objective: Objective
     groups: Groups
@@ -56,6 +56,33 @@ class Problem:
         levels = tuple(level_blocks(self.mesh, level) for level in self.topology.levels)
         exact = self.mesh.size <= EXACT_UP_TO
         return Pricer(self.space, self.source, self.itemsize, self.topology, levels, exact)
+
+    @cached_property
+    def avg(self) -> frozenset[int]:
+        return frozenset(axis for axis, op in self.ops if op == "avg")
+
+    @cached_property
+    def made(self) -> str:
+        """The op of partial axes that neither source nor target has."""
+        return next((op for _, op in self.ops if op != "avg"), "sum")
+
+    def op(self, axis: int) -> str:
+        return dict(self.ops).get(axis, self.made)
+
+    def agrees(self, state: State) -> bool:
+        """Whether the ops of a state's partial axes get along, as those of any layout."""
+        if len(self._kinds) < 2:
+            return True
+        kinds = {self.op(axis) for axis in state.partial}
+        return len(kinds) < 2 or kinds == {"sum", "avg"}
+
+    @cached_property
+    def _kinds(self) -> frozenset[str]:
+        return frozenset({self.made, *(op for _, op in self.ops)})
+
+    def fits(self, state: State) -> bool:
+        """Whether a path may pass through a state: its local tensor is no larger than allowed, and its ops get along."""
+        return self.space.largest(state) <= self.ceiling and self.agrees(state)
 
     def pieces(self, u: State, v: State) -> int:
         """On so many ranks' data, at least, some rank's result depends."""

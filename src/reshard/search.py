@@ -75,7 +75,7 @@ def _plan(
     free = strategy == "per-axis"  # the baseline knows no options
     problem = Problem(
         mesh, shape, ITEMSIZE[name], canonical(begin, shape), canonical(end, shape),
-        frozenset(a for a, op in (*begin.partial, *end.partial) if op == "avg"),
+        tuple(sorted({**dict(end.partial), **dict(begin.partial)}.items())),
         topology, objective, None if free else existing_groups(mesh, groups), "any" if free else reproducibility, memory_limit,
     )  # fmt: skip
     path = _trivial(problem)
@@ -93,13 +93,11 @@ def _trivial(problem: Problem) -> Path | None:
 def _steps(problem: Problem, begin: Layout, end: Layout, path: Path) -> tuple[Step, ...]:
     """The path as steps between layouts, endpoints spelled as they were given."""
     names = problem.mesh.axes
-    ops = {**dict(end.partial), **dict(begin.partial)}
-    made = next((op for op in ops.values() if op != "avg"), "sum")
     steps: list[Step] = []
     u, before = problem.source, begin
     for i, (edge, v) in enumerate(path):
         last = i + 1 == len(path)
-        after = end if last else Layout(problem.mesh, v.dims, tuple((a, ops.get(a, made)) for a in v.partial), v.strides)
+        after = end if last else Layout(problem.mesh, v.dims, tuple((a, problem.op(a)) for a in v.partial), v.strides)
         if edge.kind == "slice" or nothing_moves(problem, edge, u, v):
             edge = LOCAL
         group = problem.group(edge) or edge.axes
@@ -137,20 +135,9 @@ def _check(source: Layout, target: Layout, shape: tuple[int, ...], dtype: str) -
                 got=f"{source.mesh.axes[axis]}: P{wanted} -> P{op}",
                 hint="reduce it first, by redistributing to R or S",
             )
-    _mixed_ops(source, target)
     whole = dtype.startswith(("int", "uint", "bool"))
     if whole and any(op == "avg" for _, op in (*source.partial, *target.partial)):
         raise LayoutError("an average needs a floating point dtype", got=f"Pavg with {dtype}", hint="reduce by sum, or cast first")
-
-
-def _mixed_ops(source: Layout, target: Layout) -> None:
-    """Ops made by the target have to get along with those that the source still carries."""
-    kept = [op for axis, op in source.partial if axis in dict(target.partial)]
-    kinds = {op for _, op in target.partial} | set(kept)
-    if len(kinds) > 1 and kinds != {"sum", "avg"}:
-        raise LayoutError(
-            "partial axes share one reduce op, or mix sum with avg", got=", ".join(sorted(kinds)), hint="make one of them in a second step"
-        )
 
 
 def clear_caches() -> None:

@@ -48,6 +48,19 @@ def is_prefix(short: Sequence[int], long: Sequence[int]) -> bool:
     return tuple(long[: len(short)]) == tuple(short)
 
 
+def agreement(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    """The major axes that two orders have in common."""
+    n = 0
+    while n < min(len(a), len(b)) and a[n] == b[n]:
+        n += 1
+    return tuple(a[:n])
+
+
+def crosses(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two orders split the same chunk differently, so that some rank may keep nothing of it."""
+    return len(agreement(a, b)) < min(len(a), len(b))
+
+
 class Space:
     """A tensor's shape on a mesh's sizes, with the spans of every (dim, axes) seen so far."""
 
@@ -192,9 +205,7 @@ class Space:
 
     def count_overlaps(self, dim: int, a: tuple[int, ...], b: tuple[int, ...]) -> int:
         """The most nonempty chunks under axes a that one chunk under axes b meets; all a's chunks and b's, no digits shared."""
-        agreed = 0
-        while agreed < min(len(a), len(b)) and a[agreed] == b[agreed]:
-            agreed += 1
+        agreed = len(agreement(a, b))
         lengths = {self.shape[dim]}
         for axis in a[:agreed]:
             lengths = {stop - start for whole in lengths for start, stop in _kinds_of_chunk(whole, self.sizes[axis])}

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations, product
 
-from reshard.traffic import Dims, Space, State, is_prefix, unstride
+from reshard.traffic import Dims, Space, State, agreement, is_prefix, unstride
 
 THREE_WAYS, TWO_WAYS = 3, 6
 """Up to so many moving axes, halfway points take every combination of staying, gone and arrived; of staying and arrived."""
@@ -71,6 +71,13 @@ def halfway(source: State, target: State, wide: bool) -> Iterator[State]:
     yield gathered_first(source, target)
 
 
+def sliced_early(source: State, target: State) -> State:
+    """Source with the axes that it replicates and the target shards sharding already."""
+    free = target.sharded() - source.sharded() - set(source.partial)
+    dims = tuple(a + tuple(x for x in b if x in free) for a, b in zip(source.dims, target.dims, strict=True))
+    return State(dims, source.partial, source.strides)
+
+
 def gathered_first(source: State, target: State) -> State:
     """Every moving axis replicated: the target is a slice of that."""
     moving = frozenset(_moving(source, target))
@@ -80,9 +87,7 @@ def gathered_first(source: State, target: State) -> State:
 def _moving(source: State, target: State) -> set[int]:
     moving = set(source.partial) ^ set(target.partial)
     for a, b in zip(source.dims, target.dims, strict=True):
-        agreed = 0
-        while agreed < min(len(a), len(b)) and a[agreed] == b[agreed]:
-            agreed += 1
+        agreed = len(agreement(a, b))
         moving.update(a[agreed:], b[agreed:])
     return moving
 
@@ -202,31 +207,33 @@ def _all_dims(axes: list[int], ndim: int) -> Iterator[Dims]:
 
 
 def by_axis(space: Space, source: State, target: State) -> list[State]:
-    """The greedy path that moves one mesh axis at a time, as DTensor does by default, source and target included.
-
-    Inner axes first: where the target's nesting outside of an axis is not there yet, the axis is gathered; then outer
-    axes first, everything that is left.
-    """
-    path = [source]
-    if _in_mesh_order(source) and _in_mesh_order(target):
-        axes = sorted({*source.sharded(), *source.partial, *target.sharded(), *target.partial})
-        for axis in reversed(axes if source.sharded() else []):
-            goal = _placement(target, axis)
-            if isinstance(goal, int):
-                outer = [_placement(path[-1], a) == goal for a in range(axis)], [_placement(target, a) == goal for a in range(axis)]
-                goal = goal if outer[0] == outer[1] else "R"
-            if goal == "P" and isinstance(_placement(path[-1], axis), int):
-                goal = "R"
-            path.append(_put(path[-1], axis, goal))
-        for axis in axes:
-            path.append(_put(path[-1], axis, _placement(target, axis)))
-    else:
-        path += _through_replicate(source, target)
-    distinct = [path[0]]
-    for state in (unstride(space, state) if state.strides else state for state in path[1:]):
+    """The path that moves one mesh axis at a time, source and target included; what the target makes partial comes last."""
+    in_order = _in_mesh_order(source) and _in_mesh_order(target)
+    path = [source, *(_greedily(source, target) if in_order else _through_replicate(source, target)), target]
+    distinct = [source]
+    for state in (unstride(space, state) if state.strides else state for state in path):
         if state != distinct[-1]:
             distinct.append(state)
     return distinct
+
+
+def _greedily(source: State, target: State) -> Iterator[State]:
+    """As DTensor does by default: inner axes first, and where the target's nesting outside of an axis is not there yet,
+    the axis is gathered; then outer axes first, everything that is left.
+    """
+    axes = sorted({*source.sharded(), *source.partial, *target.sharded(), *target.partial})
+    goals = {a: "R" if a in target.partial and a not in source.partial else _placement(target, a) for a in axes}
+    state = source
+    for axis in reversed(axes if source.sharded() else []):
+        goal = goals[axis]
+        if isinstance(goal, int):
+            now, then = ([_placement(s, a) == goal for a in range(axis)] for s in (state, target))
+            goal = goal if now == then else "R"
+        state = _put(state, axis, goal)
+        yield state
+    for axis in axes:
+        state = _put(state, axis, goals[axis])
+        yield state
 
 
 def _in_mesh_order(state: State) -> bool:
@@ -269,4 +276,4 @@ def _through_replicate(source: State, target: State) -> list[State]:
             factor = tuple(pair for pair in target.strides if pair[0] == axis)
             state = State(dims, state.partial, tuple(sorted(state.strides + factor)))
             path.append(state)
-    return [*path, target]
+    return path
