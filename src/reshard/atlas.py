@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, permutations, product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from reshard.problem import TICKS, Key, Problem
 from reshard.traffic import State
 
 Numbers = NDArray[np.float64]
+Masks = NDArray[np.int64]
 
 MOST_LAYOUTS, MOST_RANKS = 1000, 64
 """Bigger atlases are not drawn: there the normal form's short list has to do."""
@@ -32,9 +32,9 @@ class Atlas:
 
     states: list[State]
     orders: list[tuple[int, ...]]
-    order: NDArray[Any]
-    sharded: NDArray[Any]
-    partial: NDArray[Any]
+    order: Masks
+    sharded: Masks
+    partial: Masks
 
 
 @lru_cache(maxsize=32)
@@ -66,7 +66,7 @@ def _subsets(axes: set[int]) -> Iterator[tuple[int, ...]]:
         yield from combinations(sorted(axes), n)
 
 
-def _masks(sets: list[frozenset[int]]) -> NDArray[Any]:
+def _masks(sets: list[frozenset[int]]) -> Masks:
     return np.array([sum(1 << a for a in axes) for axes in sets], np.int64)
 
 
@@ -100,8 +100,8 @@ class _Points:
     start: Numbers
     stop: Numbers
     held: Numbers
-    sharded: NDArray[Any]
-    partial: NDArray[Any]
+    sharded: Masks
+    partial: Masks
 
 
 class _Charts:
@@ -128,7 +128,7 @@ class _Charts:
         begin = np.minimum(start + self._digits[axis] * size, stop)
         return begin, np.minimum(begin + size, stop)
 
-    def _points(self, start: Numbers, stop: Numbers, sharded: NDArray[Any], partial: NDArray[Any]) -> _Points:
+    def _points(self, start: Numbers, stop: Numbers, sharded: Masks, partial: Masks) -> _Points:
         return _Points(start, stop, (stop - start).prod(axis=1), sharded, partial)
 
     def point(self, state: State) -> _Points:
@@ -150,14 +150,14 @@ class _Charts:
         """Under every path from u to v."""
         problem, space = self.problem, self.problem.space
         ranks, largest = space.ranks, v.held.max(axis=1)
-        shared = np.maximum(np.minimum(u.stop, v.stop) - np.maximum(u.start, v.start), 0).prod(axis=1)
+        shared: Numbers = np.maximum(np.minimum(u.stop, v.stop) - np.maximum(u.start, v.start), 0).prod(axis=1)
         lacking = v.held - shared
-        summands = self._span[u.partial & ~v.partial]
+        summands: Numbers = self._span[u.partial & ~v.partial]
         # Contributions meet once; the sum is made where it is wanted and held, if there is such a rank.
-        met = shared.sum(axis=1) * self._span[u.sharded | v.sharded] / ranks
-        together = (summands - 1) * space.numel + v.held.sum(axis=1) - met
-        received = np.where(summands > 1, together, lacking.sum(axis=1))
-        worst = np.where(summands > 1, np.maximum(largest, np.ceil(together / ranks - 1e-6)), lacking.max(axis=1))
+        met: Numbers = shared.sum(axis=1) * self._span[u.sharded | v.sharded] / ranks
+        together: Numbers = (summands - 1) * space.numel + v.held.sum(axis=1) - met
+        received: Numbers = np.where(summands > 1, together, lacking.sum(axis=1))
+        worst: Numbers = np.where(summands > 1, np.maximum(largest, np.ceil(together / ranks - 1e-6)), lacking.max(axis=1))
         if np.any(v.partial):
             received = np.where(v.partial != 0, self._floor_of_partial(u, v, shared), received)
             worst = np.where(v.partial != 0, np.ceil(received / ranks - 1e-6), worst)

@@ -119,7 +119,10 @@ class Pricer:
         crossed.append((alpha, ranks // near))
         if edge.kind in ("all_to_all", "exchange"):
             pieces = math.prod(touched(self.space, u, v, dim, self.exact) for dim in range(len(u.dims)))
-            keeps = not any(crosses(a, b) for a, b in zip(u.dims, v.dims, strict=True))
+            keeps = all(
+                not crosses(a, b) and length % math.prod(sizes[x] for x in a) == 0
+                for a, b, length in zip(u.dims, v.dims, self.space.shape, strict=True)
+            )
             peers = min(ranks - 1, max(1, contributions(edge, sizes) * pieces - keeps))
             return [(max(a for a, parts in crossed if parts > 1), peers)]
         both_ways = 2 if edge.kind == "all_reduce" else 1
