@@ -78,19 +78,32 @@ def draw(problem: Problem) -> Atlas | None:
     return atlas_of(axes, len(problem.shape))
 
 
-def worth_passing(problem: Problem, atlas: Atlas, cost: Key) -> dict[State, int]:
-    """The layouts through which a path could go without costing more than `cost`, and a floor under what then is left to pay."""
+@dataclass(frozen=True)
+class Region:
+    """The layouts and edges that a path cheaper than some cost could use, with floors under what then is left to pay."""
+
+    left: dict[State, int]
+    onward: dict[State, list[State]]
+
+
+def worth_passing(problem: Problem, atlas: Atlas, cost: Key) -> Region:
+    """The region of paths that cost less than `cost`. The ways with a single collective are known already, so a path has two."""
     charts = _Charts(problem, atlas)
-    every, source, target = charts.everywhere, charts.point(problem.source), charts.point(problem.target)
-    left = charts.floor(every, target)
-    through = charts.floor(source, every) + left
-    fits = (through <= cost[0] * (1 + 1e-9)) & (every.held.max(axis=1) <= problem.ceiling)
-    ends = (problem.source, problem.target)
-    return {
-        atlas.states[i]: int(left[i] * (1 - 1e-9))
-        for i in np.flatnonzero(fits)
-        if atlas.states[i] not in ends and problem.agrees(atlas.states[i])
-    }
+    every = charts.everywhere
+    there, left = charts.floor(charts.point(problem.source), every), charts.floor(every, charts.point(problem.target))
+    second = problem.topology.launch * TICKS if problem.objective == "time" else 0.0
+    limit = cost[0] * (1 - 1e-12)
+    through = there + left + np.where((there > 0) & (left > 0), 0.0, second)
+    near = np.flatnonzero((through < limit) & (every.held.max(axis=1) <= problem.ceiling))
+    near = np.array([i for i in near if problem.agrees(atlas.states[i]) and atlas.states[i] != problem.source], np.int64)
+    states = [atlas.states[i] for i in near]
+    onward: dict[State, list[State]] = {problem.source: [*states, problem.target]}
+    if len(near):
+        one, other = np.repeat(near, len(near)), np.tile(near, len(near))
+        between = charts.floor(every.pick(one), every.pick(other)).reshape(len(near), -1)
+        open_ = there[near][:, None] + between + left[near][None, :] < limit
+        onward |= {state: [*(states[j] for j in np.flatnonzero(row)), problem.target] for state, row in zip(states, open_, strict=True)}
+    return Region({atlas.states[i]: int(left[i] * (1 - 1e-9)) for i in near}, onward)
 
 
 @dataclass(frozen=True)
@@ -102,6 +115,9 @@ class _Points:
     held: Numbers
     sharded: Masks
     partial: Masks
+
+    def pick(self, rows: Masks) -> _Points:
+        return _Points(self.start[rows], self.stop[rows], self.held[rows], self.sharded[rows], self.partial[rows])
 
 
 class _Charts:

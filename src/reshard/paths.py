@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from reshard import waypoints
+from reshard.atlas import Region
 from reshard.errors import LayoutError
 from reshard.problem import NOTHING, Hop, Key, Path, Problem, add, cost_of
 from reshard.steps import Edge
@@ -23,16 +24,17 @@ def shortest(
     through: Iterable[State],
     memory_limit: int | None = None,
     known: Path | None = None,
-    left: Mapping[State, int] | None = None,
+    region: Region | None = None,
 ) -> Path | None:
     """A* over the waypoints: Dijkstra's shortest path, with a floor under what is left to pay.
 
-    A path that is `known` already only saves work: nothing dearer is looked at. So does `left`, floors to the target.
+    A path that is `known` already only saves work: nothing dearer is looked at. So does the `region` of cheaper paths.
     """
     source, target = problem.source, problem.target
     nodes = [target, *through]
-    ahead = {v: problem.floor(v, target) for v in (source, *nodes)}
-    ahead |= {v: max(ahead[v], (floor, 0, 0, 0)) for v, floor in (left or {}).items()}
+    ahead = {v: problem.floor(v, target) for v in (source, *nodes) if region is None or v not in region.left}
+    if region:
+        ahead |= {v: (floor, 0, 0, 0) for v, floor in region.left.items()}
     start = (source, 0)
     best: dict[Node, tuple[Key, int]] = {start: (NOTHING, 0)}
     came: Trail = {}
@@ -51,7 +53,7 @@ def shortest(
         cost = best[node][0]
         if best[node][1] != hops:
             continue
-        for v in nodes:
+        for v in region.onward.get(u, nodes) if region else nodes:
             if v == u or (at_target is not None and add(cost, problem.floor(u, v, one_step=True), ahead[v]) > at_target):
                 continue
             if (edge := problem.edge(u, v)) is None or (after := problem.reduces(edge, u, v, reduced)) is None:
@@ -59,7 +61,8 @@ def shortest(
             if memory_limit is not None and problem.pricer.price(edge, u, v).peak > memory_limit:
                 continue
             reached = (add(cost, problem.key(edge, u, v)), hops + 1)
-            if (v, after) in best and best[v, after] <= reached:
+            too_dear = at_target is not None and add(reached[0], ahead[v]) > at_target
+            if too_dear or ((v, after) in best and best[v, after] <= reached):
                 continue
             if v == target:
                 at_target = reached[0] if at_target is None else min(at_target, reached[0])
@@ -83,10 +86,13 @@ def short_ways(problem: Problem) -> Iterator[tuple[Key, Path]]:
     source, target = problem.source, problem.target
     if source.partial:
         sliced = State(tuple(tuple(a for a in axes if a not in source.partial) for axes in target.dims), source.partial, target.strides)
-        middles = [(), (sliced,), (waypoints.split_fully(problem.space, source, target),)]
+        padded = waypoints.padded(source, target)
+        added = padded._replace(partial=tuple(a for a in target.partial if a in padded.partial))
+        middles = [(), (sliced,), (padded,), (padded, added), (waypoints.split_fully(problem.space, source, target),)]
     else:
         early = waypoints.sliced_early(source, target)
-        middles = [(), (waypoints.padded(source, target),), (early, waypoints.gathered_first(early, target))]
+        gathered = waypoints.gathered_first(source, target)
+        middles = [(), (waypoints.padded(source, target),), (gathered,), (early, waypoints.gathered_first(early, target))]
     for middle in middles:
         if way := _priced_way(problem, [*middle, target]):
             yield way

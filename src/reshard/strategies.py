@@ -30,9 +30,8 @@ def auto(problem: Problem) -> Path:
     _, known = min(short_ways(problem), key=lambda way: way[0], default=(NOTHING, None))
     if known is None or problem.target.partial:
         known = best_path(problem, problem.waypoints(wide=False))
-    rest = worth_passing(problem, atlas, cost_of(problem, known))
-    through = list(dict.fromkeys([*rest, *(hop.state for hop in known[:-1])]))
-    return shortest(problem, through, known=known, left=rest) or known
+    region = worth_passing(problem, atlas, cost_of(problem, known))
+    return shortest(problem, region.left, known=known, region=region) or known
 
 
 def _by_short_list(problem: Problem) -> Path:
