@@ -78,32 +78,36 @@ def draw(problem: Problem) -> Atlas | None:
     return atlas_of(axes, len(problem.shape))
 
 
-@dataclass(frozen=True)
 class Region:
-    """The layouts and edges that a path cheaper than some cost could use, with floors under what then is left to pay."""
+    """The layouts and edges that a path cheaper than `cost` could use, with floors under what then is left to pay.
 
-    left: dict[State, int]
-    onward: dict[State, list[State]]
+    The ways with a single collective are known already, so a path has two.
+    """
 
+    def __init__(self, problem: Problem, atlas: Atlas, cost: Key) -> None:
+        self._charts = charts = _Charts(problem, atlas)
+        self._target = problem.target
+        self._limit = cost[0] * (1 - 1e-12)
+        every = charts.everywhere
+        there, left = charts.floor(charts.point(problem.source), every), charts.floor(every, charts.point(problem.target))
+        second = problem.topology.launch * TICKS if problem.objective == "time" else 0.0
+        through = there + left + np.where((there > 0) & (left > 0), 0.0, second)
+        near = np.flatnonzero((through < self._limit) & (every.held.max(axis=1) <= problem.ceiling))
+        rows = [i for i in map(int, near) if problem.agrees(atlas.states[i]) and atlas.states[i] != problem.source]
+        near = np.array(rows, np.int64)
+        self._states = [atlas.states[i] for i in rows]
+        self._row = {state: row for row, state in enumerate(self._states)}
+        self._points, self._there, self._left = every.pick(near), there[near], left[near]
+        self.left = {state: int(x * (1 - 1e-9)) for state, x in zip(self._states, map(float, self._left), strict=True)}
 
-def worth_passing(problem: Problem, atlas: Atlas, cost: Key) -> Region:
-    """The region of paths that cost less than `cost`. The ways with a single collective are known already, so a path has two."""
-    charts = _Charts(problem, atlas)
-    every = charts.everywhere
-    there, left = charts.floor(charts.point(problem.source), every), charts.floor(every, charts.point(problem.target))
-    second = problem.topology.launch * TICKS if problem.objective == "time" else 0.0
-    limit = cost[0] * (1 - 1e-12)
-    through = there + left + np.where((there > 0) & (left > 0), 0.0, second)
-    near = np.flatnonzero((through < limit) & (every.held.max(axis=1) <= problem.ceiling))
-    near = np.array([i for i in near if problem.agrees(atlas.states[i]) and atlas.states[i] != problem.source], np.int64)
-    states = [atlas.states[i] for i in near]
-    onward: dict[State, list[State]] = {problem.source: [*states, problem.target]}
-    if len(near):
-        one, other = np.repeat(near, len(near)), np.tile(near, len(near))
-        between = charts.floor(every.pick(one), every.pick(other)).reshape(len(near), -1)
-        open_ = there[near][:, None] + between + left[near][None, :] < limit
-        onward |= {state: [*(states[j] for j in np.flatnonzero(row)), problem.target] for state, row in zip(states, open_, strict=True)}
-    return Region({atlas.states[i]: int(left[i] * (1 - 1e-9)) for i in near}, onward)
+    def onward(self, u: State) -> list[State]:
+        """Where an edge from u could lead to on such a path."""
+        row = self._row.get(u)
+        if row is None or not self._states:
+            return [*self._states, self._target]
+        between = self._charts.floor(self._points.pick(np.array([row])), self._points)
+        open_to = np.flatnonzero(self._there[row] + between + self._left < self._limit)
+        return [*(self._states[j] for j in map(int, open_to)), self._target]
 
 
 @dataclass(frozen=True)

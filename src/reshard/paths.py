@@ -53,7 +53,7 @@ def shortest(
         cost = best[node][0]
         if best[node][1] != hops:
             continue
-        for v in region.onward.get(u, nodes) if region else nodes:
+        for v in region.onward(u) if region else nodes:
             if v == u or (at_target is not None and add(cost, problem.floor(u, v, one_step=True), ahead[v]) > at_target):
                 continue
             if (edge := problem.edge(u, v)) is None or (after := problem.reduces(edge, u, v, reduced)) is None:

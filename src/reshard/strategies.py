@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from reshard import waypoints
-from reshard.atlas import draw, worth_passing
+from reshard.atlas import Region, draw
 from reshard.paths import best_path, cheapest, short_ways, shortest
 from reshard.problem import NOTHING, Hop, Key, Path, Problem, cost_of
 from reshard.steps import connect, splits_fully
@@ -30,7 +30,7 @@ def auto(problem: Problem) -> Path:
     _, known = min(short_ways(problem), key=lambda way: way[0], default=(NOTHING, None))
     if known is None or problem.target.partial:
         known = best_path(problem, problem.waypoints(wide=False))
-    region = worth_passing(problem, atlas, cost_of(problem, known))
+    region = Region(problem, atlas, cost_of(problem, known))
     return shortest(problem, region.left, known=known, region=region) or known
 
 
