@@ -87,8 +87,8 @@ def violations(axes: int, shape: tuple[int, ...], objective: str, levels: bool, 
             costs[a, b] = p.certificate.received.value if objective == "bytes" else p.certificate.time.value
         return costs[a, b]
 
-    # times are sums of floats: the last bits may differ
-    return [f"{a} -> {b} -> {c}" for a, b, c in triples if cost(a, c) > (cost(a, b) + cost(b, c)) * (1 + 1e-9)]
+    slack = 5e-12 if objective == "time" else 0  # plans compare times in whole picoseconds, so each may be off by one or two
+    return [f"{a} -> {b} -> {c}" for a, b, c in triples if cost(a, c) > cost(a, b) + cost(b, c) + slack]
 
 
 @pytest.mark.parametrize("levels", [False, True])

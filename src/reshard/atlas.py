@@ -87,7 +87,7 @@ class Region:
     def __init__(self, problem: Problem, atlas: Atlas, cost: Key) -> None:
         self._charts = charts = _Charts(problem, atlas)
         self._target = problem.target
-        self._limit = cost[0] * (1 - 1e-12)
+        self._limit = cost[0] * (1 - 1e-9)
         every = charts.everywhere
         there, left = charts.floor(charts.point(problem.source), every), charts.floor(every, charts.point(problem.target))
         second = problem.topology.launch * TICKS if problem.objective == "time" else 0.0
@@ -98,7 +98,7 @@ class Region:
         self._states = [atlas.states[i] for i in rows]
         self._row = {state: row for row, state in enumerate(self._states)}
         self._points, self._there, self._left = every.pick(near), there[near], left[near]
-        self.left = {state: int(x * (1 - 1e-9)) for state, x in zip(self._states, map(float, self._left), strict=True)}
+        self.left = {state: max(0, int(x * (1 - 1e-9)) - 2) for state, x in zip(self._states, map(float, self._left), strict=True)}
 
     def onward(self, u: State) -> list[State]:
         """Where an edge from u could lead to on such a path."""

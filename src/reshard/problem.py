@@ -26,7 +26,7 @@ Key = tuple[int, ...]
 """A cost: the objective first, then what breaks ties."""
 
 NOTHING: Key = (0, 0, 0, 0)
-TICKS = 1e15  # times are compared in whole femtoseconds: a step's is rounded up, a floor's down
+TICKS = 1e12  # times are compared in whole picoseconds, so that sums are exact and equal times are equal
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Problem:
         """What a step adds to a path's cost."""
         price = self.pricer.price(edge, u, v)
         repeated = int(is_repeated(edge, u, v, self.mesh.sizes))
-        return self._ordered(math.ceil(price.time * TICKS), price.received, price.collectives, repeated)
+        return self._ordered(round(price.time * TICKS), price.received, price.collectives, repeated)
 
     def _ordered(self, time: int, received: int, collectives: int, repeated: int) -> Key:
         """The objective first, then what breaks ties. Whole numbers, so that sums are exact."""
@@ -162,7 +162,7 @@ class Problem:
             return NOTHING
         link = self.topology
         time = link.launch + link.alpha * max(1, (self.pieces(u, v) - 1).bit_length()) + worst * self.itemsize / link.bandwidth
-        return self._ordered(int(time * TICKS), received * self.itemsize, 1, 0)
+        return self._ordered(max(0, int(time * TICKS) - 2), received * self.itemsize, 1, 0)
 
     def edge(self, u: State, v: State) -> Edge | None:
         """The step from u to v, if there is one that this problem allows."""

@@ -31,7 +31,8 @@ def auto(problem: Problem) -> Path:
     if known is None or problem.target.partial:
         known = best_path(problem, problem.waypoints(wide=False))
     region = Region(problem, atlas, cost_of(problem, known))
-    return shortest(problem, region.left, known=known, region=region) or known
+    cheaper = shortest(problem, region.left, known=known, region=region)
+    return cheaper if cheaper and cost_of(problem, cheaper) < cost_of(problem, known) else known
 
 
 def _by_short_list(problem: Problem) -> Path:
