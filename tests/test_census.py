@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-import random
 import statistics
 
 import pytest
 
 import reshard
-from reshard import Level, Mesh, Topology
+from reshard import Mesh
 from reshard.cli import census_figures, census_pairs
+from triangles import violations
 
 CUBE = Mesh.parse("a=2,b=2,c=2")
 SHAPES = [(8, 8, 8), (1024, 1024, 1024)]
@@ -67,30 +67,6 @@ def test_time_is_never_worse_than_per_axis(shape) -> None:
     assert not worse
 
 
-TWO_LEVELS = {
-    2: Topology(levels=(Level("node", 2, 2e-5, 25e9),)),
-    3: Topology(levels=(Level("node", 2, 2e-5, 25e9), Level("rack", 4, 4e-5, 12e9))),
-}
-
-
-def violations(axes: int, shape: tuple[int, ...], objective: str, levels: bool, sample: int | None) -> list[str]:
-    """Triples a, b, c with cost(a, c) > cost(a, b) + cost(b, c)."""
-    mesh = Mesh.parse(",".join(f"{n}=2" for n in "abc"[:axes]))
-    every = [",".join(tokens) for tokens in itertools.product(["R", "S0", "S1", "S2", "P"], repeat=axes)]
-    rng = random.Random(0)
-    triples = itertools.product(every, repeat=3) if sample is None else (tuple(rng.choices(every, k=3)) for _ in range(sample))
-    costs: dict[tuple[str, str], float] = {}
-
-    def cost(a: str, b: str) -> float:
-        if (a, b) not in costs:
-            p = reshard.plan(a, b, mesh=mesh, shape=shape, objective=objective, topology=TWO_LEVELS[axes] if levels else None)
-            costs[a, b] = p.certificate.received.value if objective == "bytes" else p.certificate.time.value
-        return costs[a, b]
-
-    slack = 5e-12 if objective == "time" else 0  # plans compare times in whole picoseconds, so each may be off by one or two
-    return [f"{a} -> {b} -> {c}" for a, b, c in triples if cost(a, c) > cost(a, b) + cost(b, c) + slack]
-
-
 @pytest.mark.parametrize("levels", [False, True])
 @pytest.mark.parametrize("objective", ["bytes", "time"])
 @pytest.mark.parametrize("shape", [(8, 8, 8), (5, 3, 7), (512, 512, 512)])
@@ -100,7 +76,8 @@ def test_cost_is_a_metric_on_two_axes(shape, objective, levels) -> None:
 
 @pytest.mark.slow
 def test_cost_is_a_metric_on_three_axes() -> None:
-    jobs = list(itertools.product([3], [(8, 8, 8), (5, 3, 7)], ["bytes", "time"], [False, True], [200_000]))
+    """200,000 triples in each setting, among 60 of the 125 layouts, others in each setting."""
+    jobs = list(itertools.product([3], [(8, 8, 8), (5, 3, 7)], ["bytes", "time"], [False, True], [200_000], [60]))
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         found = dict(zip(jobs, pool.starmap(violations, jobs, chunksize=1), strict=True))
     assert not {job: broken[:5] for job, broken in found.items() if broken}

@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import reshard
@@ -160,6 +161,62 @@ def test_bad_input() -> None:
     expect(lambda: reshard.plan(other, "S0,R", **on), "belongs to the mesh", "x=2,y=2", "a=2,b=2")
 
 
+BAD_TYPES = {
+    "shape": [5, None, ([1], 2), (4.0,), (True,), "4"],
+    "mesh": [None, 4, {}, ["a=2"], "a=" + "9" * 5000 + ",b=2"],
+    "dtype": [[], "float33"],
+    "objective": [[]],
+    "strategy": [[]],
+    "reproducibility": [[], None],
+    "groups": [None, 3, [[["a"]]]],
+    "memory_limit": ["1GB", [1], True],
+    "topology": ["x", []],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD_TYPES.items() for value in values])
+def test_wrong_types_are_layout_errors(name, value) -> None:
+    with pytest.raises(LayoutError):
+        reshard.plan("S0,R", "R,R", **{"mesh": "a=2,b=2", "shape": (8, 8), name: value})
+
+
+@pytest.mark.parametrize("layout", [None, 3, "S3000000000,R", "S" + "9" * 5000 + ",R", "S0,,R", "S64,R"])
+def test_wrong_layouts_are_layout_errors(layout) -> None:
+    with pytest.raises(LayoutError):
+        reshard.plan(layout, "R,R", mesh="a=2,b=2", shape=(8, 8))
+
+
+def test_an_answer_does_not_depend_on_what_was_asked_before() -> None:
+    reshard.plan("S0", "R", mesh="a=2", shape=(10,))
+    expect(lambda: reshard.plan("S0", "R", mesh="a=2", shape=(10.0,)), "whole numbers", "(10.0,)", "global shape")
+    assert reshard.plan("S0", "R", mesh="a=2", shape=(np.int64(10),)).shape == (10,)
+    assert Topology(alpha=0, launch=0) == Topology(alpha=0.0, launch=0.0)
+    assert type(Topology(alpha=0).alpha) is float
+
+
+def test_counts_that_would_overflow_are_refused() -> None:
+    expect(lambda: reshard.plan("P,S0", "S1,R", mesh="a=3,b=2", shape=(2**40, 2**40)), "2**62", "3 summands", "part of the tensor")
+
+
+def test_strided_to_plain_is_no_all_gather() -> None:
+    p = reshard.plan("S0/3", "S0", mesh="b=4", shape=(8,), objective="bytes").verify()
+    assert kinds(p) == ["all_to_all"]
+    for source, target in (("S0/2,P", "R,S0/2"), ("S0/2,R", "Pavg,R")):
+        reshard.plan(source, target, mesh="a=2,b=2", shape=(8,)).verify()
+
+
+def test_memory_is_least_with_or_without_a_limit() -> None:
+    arguments = {"mesh": CUBE, "shape": (64, 64), "objective": "memory"}
+    free = reshard.plan("P,R,P", "R,R,R", **arguments).certificate.peak.value
+    assert reshard.plan("P,R,P", "R,R,R", **arguments, memory_limit=10**12).certificate.peak.value == free
+
+
+def test_a_group_keeps_its_name() -> None:
+    p = reshard.plan("R,S0", "R,R", mesh="a=1,b=2", shape=(4,), groups={("a", "b")}).verify()
+    assert [(s.axes, s.group) for s in p.steps] == [(("b",), ("a", "b"))]
+    assert Plan.from_json(p.to_json()) == p
+
+
 def test_levels_have_to_fit_the_mesh() -> None:
     odd = Topology(levels=(Level("node", 3, 1e-5, 1e9),))
     expect(lambda: reshard.plan("S0,R", "R,R", mesh="a=2,b=4", shape=(8,), topology=odd), "blocks of the mesh", "3 ranks", "divides")
@@ -170,7 +227,7 @@ def test_levels_have_to_fit_the_mesh() -> None:
     )
     expect(lambda: Topology(levels=(Level("a", 4, 1e-5, 1), Level("b", 6, 1e-5, 1))), "several whole groups", "[4, 6]", "8, then 64")
     expect(lambda: Level("node", 0, 1, 1), "ranks >= 1", "ranks=0", "Level(")
-    expect(lambda: Topology(bandwidth=0), "bandwidth > 0", "bandwidth=0", "bytes per second")
+    expect(lambda: Topology(bandwidth=0), "bandwidth >= 1", "bandwidth=0", "bytes per second")
 
 
 def test_slow_outer_links_make_hierarchical_plans() -> None:
@@ -209,6 +266,16 @@ def _set(*path_and_value):
 
 
 TAMPERING = {
+    "reduce op": _set("target", "Pmax,R,R"),
+    "objective": _set("options", "objective", "speed"),
+    "groups": _set("options", "groups", [["a"]]),
+    "promise": _set("options", "reproducibility", "bitwise"),
+    "memory limit": _set("options", "memory_limit", 1),
+    "alpha": _set("options", "topology", "alpha", float("nan")),
+    "repeated group": _set("steps", 0, "group", ["a", "a"]),
+    "true for one": _set("totals", "collectives", True),
+    "huge shape": _set("shape", [10**30]),
+    "huge mesh": _set("mesh", "a=99999999999999,b=2,c=2"),
     "format": _set("format", "reshard-plan-0"),
     "target": _set("target", "S1,R,S1"),
     "shape": _set("shape", [5, 4]),
@@ -240,8 +307,18 @@ def test_tampered_json_is_refused(name: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '"plan"'])
-def test_malformed_json_is_refused(text: str) -> None:
+def test_a_changed_reduce_op_is_refused() -> None:
+    """A sum that turns into a maximum on the way would be wrong data."""
+    mesh = Mesh.parse("a=2,b=2")
+    source, other, target = (reshard.Layout.parse(text, mesh) for text in ("P,R", "Pmax,R", "R,R"))
+    p = reshard.plan(source, target, mesh=mesh, shape=(4,), objective="collectives")
+    steps = (reshard.Step("slice", source, other, (), ()), reshard.Step("all_reduce", other, target, ("a",), ("a",)))
+    with pytest.raises(LayoutError, match="not what its layouts say"):
+        Plan.from_json(replace(p, steps=steps).to_json())
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '"plan"', "[" * 100_000, None, 5])
+def test_malformed_json_is_refused(text) -> None:
     with pytest.raises(LayoutError, match="JSON"):
         Plan.from_json(text)
 

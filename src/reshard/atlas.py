@@ -1,6 +1,6 @@
 """Every layout of a small mesh, and a floor under each path that passes through it.
 
-On meshes of up to three axes the search is exact: all their layouts are waypoints. For three axes and three dims there are
+On meshes of up to three axes the search is exact, strides aside: all their layouts are waypoints. For three axes and three dims there are
 176, too many to price one by one. So floors under the ways through them are computed for all at once, rank by rank, and few are
 left. The atlas itself depends on the numbers of axes and dims only.
 """
@@ -11,13 +11,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, permutations, product
+from itertools import combinations, permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshard.problem import TICKS, Key, Problem
 from reshard.traffic import State
+from reshard.waypoints import all_dims
 
 Numbers = NDArray[np.float64]
 Masks = NDArray[np.int64]
@@ -43,7 +44,7 @@ def atlas_of(axes: tuple[int, ...], ndim: int) -> Atlas | None:
     if _size(len(axes), ndim) > MOST_LAYOUTS:
         return None
     orders = [order for n in range(len(axes) + 1) for order in permutations(axes, n)]
-    states = [State(dims, partial) for dims in _all_dims(axes, ndim) for partial in _subsets(set(axes) - {a for d in dims for a in d})]
+    states = [State(dims, partial) for dims in all_dims(axes, ndim) for partial in _subsets(set(axes) - {a for d in dims for a in d})]
     position = {order: i for i, order in enumerate(orders)}
     order = np.array([[position[d] for d in s.dims] for s in states], np.int64).reshape(len(states), ndim)
     return Atlas(states, orders, order, _masks([s.sharded() for s in states]), _masks([frozenset(s.partial) for s in states]))
@@ -53,12 +54,6 @@ def _size(axes: int, ndim: int) -> int:
     """How many layouts there are: each axis replicates, is partial, or has a place in the order of a dim."""
     places = (math.comb(axes, n) * math.prod(range(ndim, ndim + n)) * 2 ** (axes - n) for n in range(axes + 1))
     return sum(places)
-
-
-def _all_dims(axes: tuple[int, ...], ndim: int) -> Iterator[tuple[tuple[int, ...], ...]]:
-    for where in product(range(-1, ndim), repeat=len(axes)):
-        members = [[a for a, dim in zip(axes, where, strict=True) if dim == d] for d in range(ndim)]
-        yield from product(*(permutations(m) for m in members))
 
 
 def _subsets(axes: set[int]) -> Iterator[tuple[int, ...]]:

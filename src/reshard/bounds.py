@@ -56,7 +56,6 @@ class Certificate:
         self._shape = shape
         self._itemsize = ITEMSIZE[dtype]
         self._topology = topology
-        self._layouts = (source, target)
         self._source, self._target = canonical(source, shape), canonical(target, shape)
         self._steps = steps
         self._edges = tuple(self._edge(step) for step in steps)
@@ -255,7 +254,10 @@ def recheck(step: Step, shape: tuple[int, ...]) -> bool:
     edge = connect(u, v)
     mesh = step.before.mesh
     axes = tuple(mesh.index(a) for a in step.axes)
-    group = {mesh.index(a) for a in step.group}
+    group = {mesh.index(a) for a in step.group if mesh.sizes[mesh.index(a)] > 1}
+    ops = dict(step.before.partial)
+    if any(ops.get(axis, op) != op for axis, op in step.after.partial) or len(set(step.group)) != len(step.group):
+        return False
     if step.kind == "slice" and not math.prod(shape):
         return not axes and not group
     if edge is None or not group.issuperset(axes) or axes != tuple(sorted(axes)):

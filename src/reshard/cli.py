@@ -11,12 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reshard import __version__
-from reshard.cost import Topology
-from reshard.errors import ReshardError
+from reshard.cost import OBJECTIVES, REPRODUCIBILITY, Topology
+from reshard.errors import LayoutError, ReshardError
 from reshard.explain import as_bytes
 from reshard.mesh import Mesh
 from reshard.plan import Plan
-from reshard.problem import OBJECTIVES, REPRODUCIBILITY
 from reshard.search import plan
 from reshard.strategies import STRATEGIES
 
@@ -94,7 +93,7 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def parse_groups(text: str, mesh: Mesh) -> str | frozenset[frozenset[str]]:
-    """``explicit:dp+cp`` names flattened groups that exist besides each axis and the whole mesh."""
+    """``explicit:dp+cp`` names flattened groups that exist besides each axis."""
     policy, colon, named = text.partition(":")
     if policy != "explicit" or not colon:
         return text
@@ -174,7 +173,9 @@ def run_census(options: argparse.Namespace) -> int:
 
     mesh = Mesh.parse(options.mesh)
     shape = options.shape or (8,) * options.ndim
-    pairs = census_pairs(mesh, options.ndim, options.partial)
+    pairs = census_pairs(mesh, options.ndim, options.partial) if options.ndim > 0 else []
+    if not pairs:
+        raise LayoutError("a census has pairs of different layouts", got=f"--ndim {options.ndim}", hint="use --ndim 1 or more")
     bar = track(pairs, "planning", console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
     plans: dict[str, list[Plan]] = {"reshard": [], "per-axis": []}
     common: dict[str, Any] = {"mesh": mesh, "shape": shape, "dtype": options.dtype, "topology": Topology(), "objective": options.objective}
@@ -195,7 +196,7 @@ def census_figures(plans: Sequence[Plan]) -> dict[str, float]:
     """How the figures of many plans are distributed."""
     counts = [p.certificate.collectives.value for p in plans]
     figures = [p.certificate.received for p in plans]
-    ratios = [f.ratio for f in figures if f.bound]
+    ratios = [f.ratio for f in figures if f.bound] or [1.0]
     larger = [p.certificate.largest_local.gap > 0 for p in plans]
     return {
         "collectives_mean": statistics.fmean(counts),
@@ -203,7 +204,7 @@ def census_figures(plans: Sequence[Plan]) -> dict[str, float]:
         "without_communication": counts.count(0),
         "received_over_bound_geomean": statistics.geometric_mean(ratios),
         "received_over_bound_max": max(ratios),
-        "received_over_bound_in_total": sum(f.value for f in figures) / sum(f.bound for f in figures),
+        "received_over_bound_in_total": sum(f.value for f in figures) / (sum(f.bound for f in figures) or 1),
         "share_at_the_bound": statistics.fmean(f.gap == 0 for f in figures),
         "share_with_a_larger_local": statistics.fmean(larger),
         "share_replica_consistent": statistics.fmean(p.certificate.replica_consistent for p in plans),

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 from reshard.errors import LayoutError
+
+Objective = Literal["time", "bytes", "collectives", "memory"]
+OBJECTIVES: tuple[Objective, ...] = ("time", "bytes", "collectives", "memory")
+REPRODUCIBILITY = ("replicas", "strict", "bitwise", "any")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +28,15 @@ class Level:
     bandwidth: float
 
     def __post_init__(self) -> None:
-        if self.ranks < 1 or self.alpha < 0 or self.bandwidth <= 0:
+        figures = _finite(self.alpha, self.bandwidth)
+        if type(self.ranks) is not int or self.ranks < 1 or not isinstance(self.name, str) or figures is None:
             raise LayoutError(
-                "a topology level has ranks >= 1, alpha >= 0 and bandwidth > 0", got=self, hint='for example Level("node", 8, 1e-5, 50e9)'
+                "a topology level has a name, ranks >= 1, alpha >= 0 and bandwidth >= 1",
+                got=self,
+                hint='for example Level("node", 8, 1e-5, 50e9)',
             )
+        object.__setattr__(self, "alpha", figures[0])
+        object.__setattr__(self, "bandwidth", figures[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +56,15 @@ class Topology:
     levels: tuple[Level, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.levels, Sequence) or not all(isinstance(level, Level) for level in self.levels):
+            raise LayoutError("a topology's levels are reshard.Level objects", got=self.levels, hint="levels=(Level(…),)")
         object.__setattr__(self, "levels", tuple(self.levels))
-        if min(self.alpha, self.launch) < 0 or self.bandwidth <= 0:
-            raise LayoutError("a link has alpha >= 0, launch >= 0 and bandwidth > 0", got=self, hint="seconds, and bytes per second")
+        figures = _finite(self.alpha, self.bandwidth), _finite(self.launch, self.bandwidth)
+        if figures[0] is None or figures[1] is None:
+            raise LayoutError("a link has alpha >= 0, launch >= 0 and bandwidth >= 1", got=self, hint="seconds, and bytes per second")
+        object.__setattr__(self, "alpha", figures[0][0])
+        object.__setattr__(self, "bandwidth", figures[0][1])
+        object.__setattr__(self, "launch", figures[1][0])
         ranks = [level.ranks for level in self.levels]
         if any(b % a or b <= a for a, b in pairwise(ranks)):
             raise LayoutError(
@@ -55,6 +72,15 @@ class Topology:
             )
         if any(level.alpha < self.alpha for level in self.levels):
             raise LayoutError("leaving a group takes at least as long as the link itself", got=self, hint="raise the level's alpha")
+
+
+def _finite(latency: object, bandwidth: object) -> tuple[float, float] | None:
+    """Both as floats, if they are plain numbers that times can be computed with."""
+    for figure in (latency, bandwidth):
+        if isinstance(figure, bool) or not isinstance(figure, (int, float)) or not 0 <= figure < 1e30:
+            return None
+    found = float(latency), float(bandwidth)  # pyright: ignore[reportArgumentType]
+    return found if found[1] >= 1 else None
 
 
 FLAT = Topology()
@@ -73,6 +99,6 @@ def dtype_name(dtype: object) -> str:
     name = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
     if isinstance(dtype, type):
         name = dtype.__name__
-    if name not in ITEMSIZE:
+    if name not in ITEMSIZE:  # whatever was given, its name is text here
         raise LayoutError("a dtype is one that tensors have", got=repr(dtype), hint=f"one of {', '.join(ITEMSIZE)}")
     return name

@@ -10,16 +10,17 @@ from functools import lru_cache
 from reshard.errors import LayoutError
 from reshard.mesh import Mesh
 
+MOST_DIMS = 64
 REDUCE_OPS = ("sum", "avg", "max", "min", "product")
 
 _TOKENS = (
     ("replicate", re.compile(r"R|Replicate\(\)")),
-    ("shard", re.compile(r"(?:S|Shard)\(\s*(?:dim\s*=\s*)?(?P<dim>-?\d+)\s*\)|S(?P<short>-?\d+)")),
+    ("shard", re.compile(r"(?:S|Shard)\(\s*(?:dim\s*=\s*)?(?P<dim>-?\d{1,9})\s*\)|S(?P<short>-?\d{1,9})")),
     (
         "strided",
         re.compile(
-            r"(?:_S|_StridedShard)\(\s*(?:dim\s*=\s*)?(?P<dim>-?\d+)\s*,\s*(?:(?:sf|split_factor)\s*=\s*)?(?P<factor>-?\d+)\s*\)"
-            r"|S(?P<short>-?\d+)/(?P<factor_short>-?\d+)"
+            r"(?:_S|_StridedShard)\(\s*(?:dim\s*=\s*)?(?P<dim>-?\d{1,9})\s*,\s*(?:(?:sf|split_factor)\s*=\s*)?(?P<factor>-?\d{1,9})\s*\)"
+            r"|S(?P<short>-?\d{1,9})/(?P<factor_short>-?\d{1,9})"
         ),
     ),
     ("partial", re.compile(r"P(?:artial)?\(\s*(?:reduce_op\s*=\s*)?['\"]?(?P<op>[a-z]*)['\"]?\s*\)|P(?P<short>[a-z]*)")),
@@ -56,7 +57,7 @@ class Layout:
         object.__setattr__(self, "partial", tuple(sorted(self.partial)))
         object.__setattr__(self, "strides", tuple(sorted((a, f) for a, f in self.strides if f != 1)))
         used = [axis for axes in dims for axis in axes] + [axis for axis, _ in self.partial]
-        if any(not 0 <= axis < len(self.mesh.axes) for axis in used):
+        if any(type(axis) is not int or not 0 <= axis < len(self.mesh.axes) for axis in used):
             raise LayoutError("an axis is one of the mesh's", got=f"axis positions {used}", hint=f"the mesh is {self.mesh}")
         if len(set(used)) != len(used):
             repeated = sorted({self.mesh.axes[a] for a in used if used.count(a) > 1})
@@ -65,6 +66,10 @@ class Layout:
             )
         if {axis for axis, _ in self.strides} - {axis for axes in dims for axis in axes}:
             raise LayoutError("only a sharding axis has a split factor", got=self.strides, hint="drop the factor or shard the axis")
+        if len({axis for axis, _ in self.strides}) != len(self.strides):
+            raise LayoutError("an axis has one split factor", got=self.strides, hint="drop one of them")
+        if len(dims) > MOST_DIMS:
+            raise LayoutError(f"a tensor has at most {MOST_DIMS} dims", got=f"a sharded dim {len(dims) - 1}", hint="dims count from 0")
         if any(factor < 1 for _, factor in self.strides):
             raise LayoutError("a split factor is at least 1", got=self.strides, hint="S0/2 splits dim 0 in strides of factor 2")
         _check_ops([op for _, op in self.partial])
@@ -79,6 +84,8 @@ class Layout:
             return text
         if isinstance(text, str):
             return _parse(text, mesh)
+        if not isinstance(text, Iterable):
+            raise LayoutError("a layout is text, a Layout, or a sequence of placements", got=repr(text), hint="for example S0,R")
         return _parse(",".join(str(token) for token in text), mesh)
 
     def tokens(self) -> tuple[str, ...]:
@@ -157,7 +164,7 @@ def _split_tokens(body: str) -> list[str]:
     body = body.strip()
     if body[:1] + body[-1:] in ("()", "[]"):
         body = body[1:-1]
-    return [token.strip() for token in re.split(r",(?![^(]*\))", body) if token.strip()]
+    return [token.strip() for token in re.split(r",(?![^(]*\))", body)] if body.strip() else []
 
 
 def _read_token(token: str, text: str) -> tuple[str, int, str | int]:
@@ -173,6 +180,8 @@ def _read_token(token: str, text: str) -> tuple[str, int, str | int]:
             op = got["op"] or got["short"] or "sum"
             return kind, 0, op
         dim = int(got["dim"] or got["short"])
+        if dim >= MOST_DIMS:
+            raise LayoutError(f"a tensor has at most {MOST_DIMS} dims", got=f"{token!r} in {text[:40]!r}", hint="dims count from 0")
         if dim < 0:
             raise LayoutError("a tensor dim counts from 0", got=f"{token!r} in {text!r}", hint="write the dim as 0, 1, 2, …")
         return kind, dim, int(got.get("factor") or got.get("factor_short") or 1)

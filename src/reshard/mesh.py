@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from reshard.errors import LayoutError
 
-_AXIS = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(-?\d+)\s*")
+_AXIS = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(-?\d{1,15})\s*")
+MOST_RANKS = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Mesh:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "axes", tuple(self.axes))
-        object.__setattr__(self, "sizes", tuple(int(n) for n in self.sizes))
+        object.__setattr__(self, "sizes", _whole(self.sizes, "sizes"))
         if len(self.axes) != len(self.sizes) or not self.axes:
             raise LayoutError(
                 "a mesh has one size for each axis, and at least one axis",
@@ -42,7 +45,7 @@ class Mesh:
                 hint="write it as dp=2,tp=4",
             )
         for name in self.axes:
-            if not _AXIS.fullmatch(f"{name}=1"):
+            if not isinstance(name, str) or not _AXIS.fullmatch(f"{name}=1"):
                 raise LayoutError(
                     "an axis name is a letter or underscore followed by letters, digits and underscores",
                     got=repr(name),
@@ -52,12 +55,14 @@ class Mesh:
             raise LayoutError("a mesh names each axis once", got=",".join(self.axes), hint="rename the repeated axis")
         if any(n < 1 for n in self.sizes):
             raise LayoutError("an axis has a size of at least 1", got=self._grid(), hint="leave out an axis that has no ranks")
+        if self.size > MOST_RANKS:
+            raise LayoutError("a mesh has at most 2**40 ranks", got=self._grid(), hint="divide it into several meshes")
         self._canonicalise_ranks()
 
     def _canonicalise_ranks(self) -> None:
         if self.ranks is None:
             return
-        ranks = tuple(int(r) for r in self.ranks)
+        ranks = _whole(self.ranks, "ranks")
         if len(ranks) != self.size:
             raise LayoutError(
                 "a mesh has exactly one rank for each coordinate",
@@ -78,6 +83,8 @@ class Mesh:
     @staticmethod
     def parse(text: str | Mesh) -> Mesh:
         """``"dp=2,tp=4"``, or ``"dp=2,tp=2@0,2,1,3"`` with explicit ranks, row-major. A Mesh stays as it is."""
+        if not isinstance(text, (str, Mesh)):
+            raise LayoutError("a mesh is a reshard.Mesh, or text", got=repr(text), hint="for example dp=2,cp=2,tp=2")
         return text if isinstance(text, Mesh) else _parse(text)
 
     @property
@@ -98,7 +105,7 @@ class Mesh:
 
     def coordinate(self, rank: int) -> tuple[int, ...]:
         """Where a rank sits on the mesh."""
-        if rank not in (range(self.size) if self.ranks is None else self.ranks):
+        if type(rank) is not int or rank not in (range(self.size) if self.ranks is None else self.ranks):
             raise LayoutError("a rank is one of the mesh's", got=f"rank {rank}", hint=f"the mesh {self} has {self.size} ranks")
         position = rank if self.ranks is None else self.ranks.index(rank)
         coordinate: list[int] = []
@@ -109,10 +116,19 @@ class Mesh:
 
     def rank(self, coordinate: tuple[int, ...]) -> int:
         """The rank at a coordinate; the inverse of `coordinate`."""
+        if len(coordinate) != len(self.sizes) or any(not 0 <= digit < n for digit, n in zip(coordinate, self.sizes, strict=False)):
+            raise LayoutError("a coordinate has one digit for each axis, below its size", got=coordinate, hint=f"the mesh is {self}")
         position = 0
         for digit, n in zip(coordinate, self.sizes, strict=True):
             position = position * n + digit
         return position if self.ranks is None else self.ranks[position]
+
+
+def _whole(numbers: Iterable[object], what: str) -> tuple[int, ...]:
+    try:
+        return tuple(operator.index(n) for n in numbers)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        raise LayoutError(f"a mesh's {what} are whole numbers", got=numbers, hint="for example sizes (2, 4)") from None
 
 
 @lru_cache(maxsize=256)
@@ -125,7 +141,7 @@ def _parse(text: str) -> Mesh:
     names, sizes = tuple(name for name, _ in pairs), tuple(size for _, size in pairs)
     if not at:
         return Mesh(names, sizes)
-    if not re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", numbering):
+    if not re.fullmatch(r"\s*\d{1,15}(\s*,\s*\d{1,15})*\s*", numbering):
         raise LayoutError("ranks after @ are whole numbers separated by commas", got=repr(text), hint="for example dp=2,tp=2@0,2,1,3")
     return Mesh(names, sizes, tuple(int(r) for r in numbering.split(",")))
 

@@ -39,11 +39,9 @@ def shortest(
     best: dict[Node, tuple[Key, int]] = {start: (NOTHING, 0)}
     came: Trail = {}
     queue: list[tuple[Key, int, int, Node]] = [(ahead[source], 0, 0, start)]
-    at_target = None
-    if known is not None:
-        at_target = cost_of(problem, known)
-    elif memory_limit is None:
-        at_target = min((cost for cost, _ in short_ways(problem)), default=None)
+    if known is None and memory_limit is None:
+        _, known = min(short_ways(problem), key=lambda way: way[0], default=(NOTHING, None))
+    at_target = None if known is None else cost_of(problem, known)
     pushed = 0
     while queue:
         _, hops, _, node = heapq.heappop(queue)
@@ -69,7 +67,7 @@ def shortest(
             best[v, after], came[v, after] = reached, (edge, node)
             pushed += 1
             heapq.heappush(queue, (add(reached[0], ahead[v]), hops + 1, pushed, (v, after)))
-    return None
+    return known
 
 
 def _walk_back(came: Trail, node: Node) -> Path:
@@ -85,14 +83,18 @@ def short_ways(problem: Problem) -> Iterator[tuple[Key, Path]]:
     """Ways with a single collective, and the normal form: reduce into a full split and move from there."""
     source, target = problem.source, problem.target
     if source.partial:
-        sliced = State(tuple(tuple(a for a in axes if a not in source.partial) for axes in target.dims), source.partial, target.strides)
+        sliced = State(
+            tuple(tuple(a for a in axes if a not in source.partial) for axes in target.dims),
+            source.partial,
+            tuple(x for x in target.strides if x[0] not in source.partial),
+        )
         padded = waypoints.padded(source, target)
         added = padded._replace(partial=tuple(a for a in target.partial if a in padded.partial))
         middles = [(), (sliced,), (padded,), (padded, added), (waypoints.split_fully(problem.space, source, target),)]
     else:
         early = waypoints.sliced_early(source, target)
         gathered = waypoints.gathered_first(source, target)
-        middles = [(), (waypoints.padded(source, target),), (gathered,), (early, waypoints.gathered_first(early, target))]
+        middles = [(), (gathered,), (early, waypoints.gathered_first(early, target)), (waypoints.padded(source, target),)]
     for middle in middles:
         if way := _priced_way(problem, [*middle, target]):
             yield way
@@ -138,10 +140,11 @@ def cheapest(problem: Problem, through: Sequence[State]) -> Path | None:
     if problem.objective != "memory" and problem.memory_limit is None:
         return shortest(problem, through)
     limit = problem.memory_limit
-    if problem.objective == "memory" and limit is None:
-        limit = least_memory(problem, through)
+    least = least_memory(problem, through) if problem.objective == "memory" else None
+    if least is not None and (limit is None or least <= limit):
+        return shortest(problem, through, least)
     path = None if limit is None else shortest(problem, through, limit)
-    if path is None and problem.memory_limit is not None and (least := least_memory(problem, through)) is not None:
+    if path is None and limit is not None and (least := least_memory(problem, through)) is not None:
         raise LayoutError(
             "a plan keeps its peak within memory_limit, in bytes at the worst rank",
             got=f"memory_limit={problem.memory_limit}",
@@ -167,5 +170,5 @@ def _refuse(problem: Problem) -> Path:
     raise LayoutError(
         "a plan uses only the groups it is given, and keeps its reproducibility",
         got=f"groups {existing or 'auto'} with reproducibility={problem.reproducibility!r}, which do not reach the target",
-        hint="give a group for every mesh axis that communicates, or groups='auto'",
+        hint="give a group for every mesh axis that communicates, or groups='auto', or promise less",
     )

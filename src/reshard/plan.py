@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from reshard.bounds import Certificate
-from reshard.cost import FLAT, ITEMSIZE, Level, Topology
+from reshard.checks import checked_choice, checked_groups, checked_layouts, checked_limit, checked_shape, existing_groups
+from reshard.cost import FLAT, ITEMSIZE, OBJECTIVES, REPRODUCIBILITY, Level, Objective, Topology
 from reshard.errors import BrokenPlanError, LayoutError
 from reshard.layout import Layout
 from reshard.mesh import Mesh
@@ -24,7 +25,7 @@ class Options:
 
     dtype: str = "float32"
     topology: Topology = FLAT
-    objective: str = "time"
+    objective: Objective = "time"
     groups: str | frozenset[frozenset[str]] = "auto"
     reproducibility: str = "replicas"
     memory_limit: int | None = None
@@ -112,17 +113,20 @@ class Plan:
     @staticmethod
     def from_json(text: str) -> Plan:
         """Read a plan back. It is checked as if a stranger had written it: layouts, steps, data and totals."""
+        if not isinstance(text, str):
+            raise LayoutError("a plan's JSON is text", got=type(text).__name__, hint="use what Plan.to_json wrote")
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise LayoutError("a plan's JSON is well formed", got=str(error), hint="use what Plan.to_json wrote") from None
         try:
             plan = _from_dict(data)
             plan.verify()
-            same = plan.to_dict() == data
+            _check_promises(plan)
+            same = json.dumps(plan.to_dict(), sort_keys=True) == json.dumps(data, sort_keys=True)
         except BrokenPlanError as error:
             raise _tampered(str(error).splitlines()[0]) from None
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
             if isinstance(error, LayoutError):
                 raise
             raise _tampered(f"{type(error).__name__}: {error}") from None
@@ -139,12 +143,10 @@ def _from_dict(data: dict[str, Any]) -> Plan:
     if data["format"] != FORMAT:
         raise _tampered(f"format {data['format']!r} instead of {FORMAT!r}")
     mesh = Mesh.parse(str(data["mesh"]))
-    shape = tuple(data["shape"])
-    if any(type(n) is not int or n < 0 for n in shape):
-        raise _tampered(f"shape {shape}")
+    shape = checked_shape(data["shape"])
+    options = _options_from_dict(data["options"])
     source, target = Layout.parse(str(data["source"]), mesh), Layout.parse(str(data["target"]), mesh)
-    source.check_shape(shape)
-    target.check_shape(shape)
+    checked_layouts(source, target, shape, options.dtype)
     steps: list[Step] = []
     before = source
     for item in data["steps"]:
@@ -154,7 +156,7 @@ def _from_dict(data: dict[str, Any]) -> Plan:
             raise _tampered(f"a step of kind {item['kind']!r}")
         steps.append(Step(item["kind"], before, after, tuple(item["axes"]), tuple(item["group"])))
         before = after
-    return Plan(source, target, shape, tuple(steps), _options_from_dict(data["options"]))
+    return Plan(source, target, shape, tuple(steps), options)
 
 
 def _options_to_dict(options: Options) -> dict[str, Any]:
@@ -180,8 +182,30 @@ def _options_to_dict(options: Options) -> dict[str, Any]:
 def _options_from_dict(data: dict[str, Any]) -> Options:
     link = data["topology"]
     topology = Topology(link["alpha"], link["bandwidth"], link["launch"], tuple(Level(*level) for level in link["levels"]))
-    groups = data["groups"]
-    named = groups if isinstance(groups, str) else frozenset(frozenset(g) for g in groups)
     if data["dtype"] not in ITEMSIZE:
         raise _tampered(f"dtype {data['dtype']!r}")
-    return Options(data["dtype"], topology, data["objective"], named, data["reproducibility"], data["memory_limit"], data["strategy"])
+    checked_choice("objective", data["objective"], OBJECTIVES)
+    checked_choice("reproducibility", data["reproducibility"], REPRODUCIBILITY)
+    return Options(
+        data["dtype"], topology, data["objective"], checked_groups(data["groups"]), data["reproducibility"],
+        checked_limit(data["memory_limit"]), str(data["strategy"]),
+    )  # fmt: skip
+
+
+def _check_promises(plan: Plan) -> None:
+    """The options that a plan says it keeps: groups, memory limit, reproducibility."""
+    options, figures = plan.options, plan.certificate
+    existing = existing_groups(plan.mesh, options.groups)
+    if existing is not None and any(step.group not in existing.values() for step in plan.collectives):
+        raise _tampered("a step on a group that does not exist")
+    if options.memory_limit is not None and figures.peak.value > options.memory_limit:
+        raise _tampered("a peak above memory_limit")
+    reducing = [step.kind for step in plan.collectives if step.reduced]
+    kept = {
+        "any": True,
+        "replicas": figures.replica_consistent,
+        "strict": figures.one_reduction,
+        "bitwise": reducing in ([], ["exchange"]),
+    }
+    if not kept[options.reproducibility]:
+        raise _tampered(f"steps that do not keep reproducibility={options.reproducibility!r}")

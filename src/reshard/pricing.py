@@ -29,7 +29,7 @@ class Price(NamedTuple):
 
 def level_blocks(mesh: Mesh, level: Level) -> Blocks:
     """A level's groups as blocks of mesh digits, one entry for each axis that a group reaches into."""
-    if level.ranks >= mesh.size and (mesh.ranks is None or max(mesh.ranks) < level.ranks):
+    if len({rank // level.ranks for rank in (mesh.ranks or (0, mesh.size - 1))}) == 1:
         return tuple(enumerate(mesh.sizes))
     blocks: list[tuple[int, int]] = []
     left = level.ranks
@@ -74,10 +74,10 @@ class Pricer:
         self.topology = topology
         self.levels = levels
         self.exact = exact
-        self._prices: dict[tuple[State, State], Price] = {}
+        self._prices: dict[tuple[Edge, State, State], Price] = {}
 
     def price(self, edge: Edge, u: State, v: State) -> Price:
-        key = (u, v)
+        key = (edge, u, v)
         if key not in self._prices:
             self._prices[key] = self._price(edge, u, v)
         return self._prices[key]

@@ -5,19 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from reshard import waypoints
-from reshard.cost import Topology
-from reshard.errors import LayoutError
+from reshard.cost import Objective, Topology
 from reshard.mesh import Mesh
 from reshard.pricing import EXACT_UP_TO, Pricer, level_blocks
 from reshard.steps import Edge, connect, is_repeated, splits_fully
 from reshard.traffic import Space, State
-
-Objective = Literal["time", "bytes", "collectives", "memory"]
-OBJECTIVES: tuple[Objective, ...] = ("time", "bytes", "collectives", "memory")
-REPRODUCIBILITY = ("replicas", "strict", "bitwise", "any")
 
 Groups = frozenset[frozenset[int]] | None
 """The axis sets for which a group exists; None where any group may be made."""
@@ -95,8 +90,8 @@ class Problem:
 
     @cached_property
     def ceiling(self) -> float:
-        """The largest local tensor that a path may have: the larger of source and target, unless only time counts."""
-        return math.inf if self.objective == "time" else max(self.space.largest(self.source), self.space.largest(self.target))
+        """The largest local tensor that a path may have: the larger of source and target, unless only time or the peak counts."""
+        return math.inf if self.objective in ("time", "memory") else max(self.space.largest(self.source), self.space.largest(self.target))
 
     def floor_of_two(self, u: State, v: State) -> Key:
         """No path from u to v with two collectives costs less than this."""
@@ -229,15 +224,3 @@ def cost_of(problem: Problem, path: Path) -> Key:
 
 def add(*keys: Key) -> Key:
     return tuple(map(sum, zip(*keys, strict=True)))
-
-
-def existing_groups(mesh: Mesh, groups: str | frozenset[frozenset[str]]) -> Groups:
-    """Axis positions of the groups that exist, without axes of size 1. ``"explicit"``: each axis, and the whole mesh."""
-    if groups == "auto":
-        return None
-    if isinstance(groups, str):
-        if groups != "explicit":
-            raise LayoutError('groups is "auto", "explicit" or a set of axis sets', got=repr(groups), hint='for example {("dp", "cp")}')
-        groups = frozenset(frozenset([axis]) for axis in mesh.axes) | {frozenset(mesh.axes)}
-    positions = (frozenset(a for a in map(mesh.index, group) if mesh.sizes[a] > 1) for group in groups)
-    return frozenset(g for g in positions if g)

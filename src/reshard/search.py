@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from reshard import layout as layouts
 from reshard import mesh as meshes
 from reshard import packing
-from reshard.cost import FLAT, ITEMSIZE, Topology, dtype_name
+from reshard.checks import checked_choice, checked_groups, checked_layouts, checked_limit, checked_shape, checked_topology, existing_groups
+from reshard.cost import ITEMSIZE, OBJECTIVES, REPRODUCIBILITY, Objective, Topology, dtype_name
 from reshard.errors import LayoutError
 from reshard.layout import Layout
 from reshard.mesh import Mesh
 from reshard.plan import Options, Plan
-from reshard.problem import OBJECTIVES, REPRODUCIBILITY, Hop, Objective, Path, Problem, existing_groups
+from reshard.problem import Hop, Path, Problem
 from reshard.steps import LOCAL, Edge, Step
 from reshard.strategies import STRATEGIES
 from reshard.traffic import State, canonical
@@ -45,10 +47,31 @@ def plan(
     >>> [step.kind for step in p.steps], p.steps[0].axes
     (['all_reduce'], ('dp', 'tp'))
     """
-    named = groups if isinstance(groups, str) else frozenset(frozenset([g] if isinstance(g, str) else g) for g in groups)
-    source = source if isinstance(source, (str, Layout)) else tuple(str(p) for p in source)
-    target = target if isinstance(target, (str, Layout)) else tuple(str(p) for p in target)
-    return _plan(source, target, mesh, tuple(shape), dtype, topology or FLAT, objective, named, reproducibility, memory_limit, strategy)
+    _check_all(mesh, objective, reproducibility, strategy)
+    return _plan(
+        source if isinstance(source, (str, Layout)) else _spelled(source),
+        target if isinstance(target, (str, Layout)) else _spelled(target),
+        mesh,
+        checked_shape(shape),
+        Options(
+            dtype_name(dtype), checked_topology(topology), objective, checked_groups(groups), reproducibility,
+            checked_limit(memory_limit), strategy,
+        ),
+    )  # fmt: skip
+
+
+def _check_all(mesh: object, objective: object, reproducibility: object, strategy: object) -> None:
+    if not isinstance(mesh, (str, Mesh)):
+        raise LayoutError("a mesh is a reshard.Mesh, or text", got=repr(mesh), hint="for example dp=2,cp=2,tp=2")
+    checked_choice("objective", objective, OBJECTIVES)
+    checked_choice("reproducibility", reproducibility, REPRODUCIBILITY)
+    checked_choice("strategy", strategy, tuple(STRATEGIES))
+
+
+def _spelled(placements: object) -> tuple[str, ...]:
+    if not isinstance(placements, Sequence):
+        raise LayoutError("a layout is text, a Layout, or a sequence of placements", got=repr(placements), hint="for example S0,R")
+    return tuple(str(p) for p in placements)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 @lru_cache(maxsize=4096)
@@ -57,31 +80,30 @@ def _plan(
     target: str | Layout | tuple[str, ...],
     mesh: Mesh | str,
     shape: tuple[int, ...],
-    dtype: object,
-    topology: Topology,
-    objective: Objective,
-    groups: str | frozenset[frozenset[str]],
-    reproducibility: str,
-    memory_limit: int | None,
-    strategy: str,
+    options: Options,
 ) -> Plan:
     mesh = Mesh.parse(mesh)
     begin, end = Layout.parse(source, mesh), Layout.parse(target, mesh)
-    name = dtype_name(dtype)
-    _check_choice("objective", objective, OBJECTIVES)
-    _check_choice("reproducibility", reproducibility, REPRODUCIBILITY)
-    _check_choice("strategy", strategy, tuple(STRATEGIES))
-    _check(begin, end, shape, name)
-    free = strategy == "per-axis"  # the baseline knows no options
+    checked_layouts(begin, end, shape, options.dtype)
+    existing = existing_groups(mesh, options.groups)
+    if options.strategy == "per-axis":  # the baseline knows no options
+        existing, options = None, replace(options, groups="auto", reproducibility="any", memory_limit=None)
     problem = Problem(
-        mesh, shape, ITEMSIZE[name], canonical(begin, shape), canonical(end, shape),
-        tuple(sorted({**dict(end.partial), **dict(begin.partial)}.items())),
-        topology, objective, None if free else existing_groups(mesh, groups), "any" if free else reproducibility, memory_limit,
-    )  # fmt: skip
+        mesh=mesh,
+        shape=shape,
+        itemsize=ITEMSIZE[options.dtype],
+        source=canonical(begin, shape),
+        target=canonical(end, shape),
+        ops=tuple(sorted({**dict(end.partial), **dict(begin.partial)}.items())),
+        topology=options.topology,
+        objective=options.objective,
+        groups=None if existing is None else frozenset(existing),
+        reproducibility=options.reproducibility,
+        memory_limit=options.memory_limit,
+    )
     path = _trivial(problem)
-    path = STRATEGIES[strategy](problem) if path is None else path
-    options = Options(name, topology, objective, groups, reproducibility, memory_limit, strategy)
-    return Plan(begin, end, shape, _steps(problem, begin, end, path), options)
+    path = STRATEGIES[options.strategy](problem) if path is None else path
+    return Plan(begin, end, shape, _steps(problem, begin, end, path, existing or {}), options)
 
 
 def _trivial(problem: Problem) -> Path | None:
@@ -90,7 +112,7 @@ def _trivial(problem: Problem) -> Path | None:
     return [Hop(LOCAL, problem.target)] if math.prod(problem.shape) == 0 else None
 
 
-def _steps(problem: Problem, begin: Layout, end: Layout, path: Path) -> tuple[Step, ...]:
+def _steps(problem: Problem, begin: Layout, end: Layout, path: Path, named: dict[frozenset[int], tuple[str, ...]]) -> tuple[Step, ...]:
     """The path as steps between layouts, endpoints spelled as they were given."""
     names = problem.mesh.axes
     steps: list[Step] = []
@@ -100,8 +122,9 @@ def _steps(problem: Problem, begin: Layout, end: Layout, path: Path) -> tuple[St
         after = end if last else Layout(problem.mesh, v.dims, tuple((a, problem.op(a)) for a in v.partial), v.strides)
         if edge.kind == "slice" or nothing_moves(problem, edge, u, v):
             edge = LOCAL
+        axes = tuple(names[a] for a in edge.axes)
         group = problem.group(edge) or edge.axes
-        steps.append(Step(edge.kind, before, after, tuple(names[a] for a in edge.axes), tuple(names[a] for a in group)))
+        steps.append(Step(edge.kind, before, after, axes, named.get(frozenset(group), tuple(names[a] for a in group))))
         u, before = v, after
     if not steps and begin != end:
         steps.append(Step("slice", begin, end, (), ()))
@@ -112,32 +135,9 @@ def nothing_moves(problem: Problem, edge: Edge, u: State, v: State) -> bool:
     """Whether a step turns out to be local: possible only where some chunks are short or empty."""
     space = problem.space
     divisor = space.ranks
-    if not problem.pricer.exact or all(n and n % divisor == 0 for n in problem.shape):
+    if edge.reduced or not problem.pricer.exact or all(n and n % divisor == 0 for n in problem.shape):
         return False
     return problem.pricer.received(edge, u, v)[0] == 0
-
-
-def _check_choice(name: str, got: object, choices: Sequence[str]) -> None:
-    if got not in choices:
-        raise LayoutError(f"{name} is one of {', '.join(choices)}", got=repr(got), hint=f"for example {choices[0]!r}")
-
-
-def _check(source: Layout, target: Layout, shape: tuple[int, ...], dtype: str) -> None:
-    if any(type(n) is not int or n < 0 for n in shape):
-        raise LayoutError("a tensor's dims are whole numbers, 0 or more", got=f"shape {shape}", hint="pass the global shape")
-    source.check_shape(shape)
-    target.check_shape(shape)
-    for axis, op in target.partial:
-        wanted = dict(source.partial).get(axis, op)
-        if wanted != op:
-            raise LayoutError(
-                "a partial axis keeps its reduce op: another one cannot be made of it",
-                got=f"{source.mesh.axes[axis]}: P{wanted} -> P{op}",
-                hint="reduce it first, by redistributing to R or S",
-            )
-    whole = dtype.startswith(("int", "uint", "bool"))
-    if whole and any(op == "avg" for _, op in (*source.partial, *target.partial)):
-        raise LayoutError("an average needs a floating point dtype", got=f"Pavg with {dtype}", hint="reduce by sum, or cast first")
 
 
 def clear_caches() -> None:

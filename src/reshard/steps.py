@@ -75,7 +75,7 @@ def connect(u: State, v: State) -> Edge | None:
     if not need:
         return LOCAL
     axes = tuple(sorted(need))
-    if not v.strides and all(is_prefix(b, a) for a, b in zip(u.dims, v.dims, strict=True)):
+    if all(_agreement(u, v, d) == len(b) for d, b in enumerate(v.dims)):
         return Edge("all_gather", axes)
     return Edge("all_to_all" if u.sharded() == v.sharded() else "exchange", axes)
 

@@ -25,8 +25,9 @@ def auto(problem: Problem) -> Path:
     atlas = draw(problem) if problem.pricer.exact else None
     if atlas is None:
         return _by_short_list(problem)
-    if problem.memory_limit is not None or problem.objective not in ("time", "bytes"):
-        return best_path(problem, [*atlas.states, *problem.waypoints(wide=False)])
+    strided = problem.source.strides or problem.target.strides
+    if strided or problem.memory_limit is not None or problem.objective not in ("time", "bytes"):
+        return best_path(problem, list(dict.fromkeys([*atlas.states, *problem.waypoints(wide=bool(strided))])))
     _, known = min(short_ways(problem), key=lambda way: way[0], default=(NOTHING, None))
     if known is None or problem.target.partial:
         known = best_path(problem, problem.waypoints(wide=False))

@@ -195,6 +195,8 @@ class Space:
         if isinstance(count, int) or count.ndim == 0:
             return int(count) * self.ranks
         spread = self.ranks
+        if int(count.max()) >= 2**62 // self.ranks:
+            count = count.astype(object)  # whole numbers of any size: slow, but the sum could overflow
         for axis, weight in enumerate(self.weights):
             if count.shape[axis] == 1:
                 continue

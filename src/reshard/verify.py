@@ -15,7 +15,7 @@ from reshard.bounds import recheck
 from reshard.errors import BrokenPlanError
 from reshard.layout import Layout
 from reshard.ownership import Box, intersection, volume
-from reshard.packing import Coordinate, Message, localise, pack, shape_of
+from reshard.packing import Coordinate, Message, Packing, localise, pack, shape_of
 from reshard.steps import Step
 
 EVERY_RANK_UP_TO = 256
@@ -75,10 +75,26 @@ def check_rank(step: Step, shape: tuple[int, ...], coordinate: Coordinate) -> st
         if (coordinate, message.block) not in [(m.peer, m.block) for m in theirs.sends]:
             return f"a block that {message.peer} does not send"
         found[message.summand].append(message)
+    if wrong := _wrong_kind(step, shape, packing):
+        return wrong
     for summand, messages in found.items():
         if not covers_once([m.block for m in messages], packing.after):
             return f"contribution {summand} does not arrive exactly once"
     return ""
+
+
+def _wrong_kind(step: Step, shape: tuple[int, ...], packing: Packing) -> str:
+    """Whether a backend's collective of this kind could do it: seen from the boxes, not from the layouts."""
+    others = [pack(step, shape, m.peer) for m in packing.receives]
+    match step.kind:
+        case "all_gather" if any(p.after != packing.after or volume(intersection(p.before, p.after)) != volume(p.before) for p in others):
+            return "members gather different things"
+        case "reduce_scatter" if any(volume(intersection(p.before, packing.after)) != volume(packing.after) for p in others):
+            return "a member holds no contribution"
+        case "all_reduce" if any((p.before, p.after) != (packing.before, packing.before) for p in others):
+            return "members reduce different things"
+        case _:
+            return ""
 
 
 def covers_once(blocks: list[Box], whole: Box) -> bool:

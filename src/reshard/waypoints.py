@@ -188,19 +188,19 @@ def stand_ins(space: Space, source: State, target: State, avg: frozenset[int]) -
 
 
 def everything(space: Space, source: State, target: State) -> list[State]:
-    """Every layout in any order, with any subset of the partial axes of source and target still partial."""
+    """Every layout without strides: any order, any axes partial."""
     axes = [a for a, n in enumerate(space.sizes) if n > 1]
     ndim = len(source.dims)
-    maybe_partial = sorted(set(source.partial) | set(target.partial))
     found: dict[State, None] = {}
-    for count in range(len(maybe_partial) + 1):
-        for partial in combinations(maybe_partial, count):
-            for dims in _all_dims([a for a in axes if a not in partial], ndim):
+    for count in range(len(axes) + 1):
+        for partial in combinations(axes, count):
+            for dims in all_dims([a for a in axes if a not in partial], ndim):
                 found[State(dims, partial)] = None
     return [w for w in found if w not in (source, target)]
 
 
-def _all_dims(axes: list[int], ndim: int) -> Iterator[Dims]:
+def all_dims(axes: Sequence[int], ndim: int) -> Iterator[Dims]:
+    """All ways to let some of the axes split dims, in any order."""
     for where in product(range(-1, ndim), repeat=len(axes)):
         members = [[a for a, dim in zip(axes, where, strict=True) if dim == d] for d in range(ndim)]
         yield from product(*(permutations(m) for m in members))
