@@ -55,8 +55,8 @@ def test_mistakes_are_told(capsys) -> None:
     assert (status, out) == (2, "")
     assert err.startswith("reshard: a layout shards dims that the tensor has; got ")
     with pytest.raises(SystemExit):
-        main(["plan", "--mesh", "a=2", "--shape", "4,x", "--from", "R", "--to", "R"])
-    assert "'4,x' is not whole numbers" in capsys.readouterr().err
+        main(["plan", "--mesh", "a=2", "--shape", "4,y", "--from", "R", "--to", "R"])
+    assert "'4,y' is not whole numbers" in capsys.readouterr().err
 
 
 def test_census(capsys) -> None:

@@ -338,6 +338,39 @@ def test_a_broken_plan_does_not_verify() -> None:
             broken.verify()
 
 
+def test_blocks_cover_a_box_once_or_not() -> None:
+    from reshard.verify import covers_once
+
+    whole = (((0, 4),), ((0, 2),))
+    left, right = (((0, 2),), ((0, 2),)), (((2, 4),), ((0, 2),))
+    assert covers_once([left, right], whole)
+    assert not covers_once([left], whole)
+    assert not covers_once([left, left], whole)
+    assert not covers_once([left, (((1, 3),), ((0, 2),))], whole)
+    assert not covers_once([left, (((4, 6),), ((0, 2),))], whole)
+
+
+def test_a_lost_message_does_not_verify(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["reshard.verify"]
+    real = module.pack
+
+    def forgetful(step, shape, coordinate):
+        packing = real(step, shape, coordinate)
+        return replace(packing, receives=packing.receives[1:])
+
+    p = reshard.plan("S0,S1", "S1,S0", mesh="a=2,b=2", shape=(5, 3), objective="bytes").verify()
+    monkeypatch.setattr(module, "pack", forgetful)
+    with pytest.raises(BrokenPlanError, match="does not arrive exactly once"):
+        p.verify()
+
+
+def test_reprs_are_short() -> None:
+    layout = reshard.Layout.parse("S0,S0 | 0:b>a", "a=2,b=2")
+    assert repr(layout) == "Layout.parse('S0,S0 | 0:b>a', 'a=2,b=2')"
+    p = reshard.plan("R", "S0", mesh="a=2", shape=(4,))
+    assert repr(p) == "<Plan R -> S0 on a=2, 4 float32: slice>"
+
+
 def test_the_printout_explains_itself() -> None:
     p = reshard.plan("P,R,P", "R,R,R", mesh="dp=2,cp=2,tp=2", shape=(4096, 4096), dtype="bfloat16")
     text = str(p)

@@ -63,10 +63,12 @@ def test_moves_change_no_bit() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128, np.float16])
 def test_moves_keep_the_sign_of_zero(dtype) -> None:
     """Also where the cheapest way for a tiny tensor adds padded pieces up."""
-    for mesh, source, target in (("a=4", "S0", "S1"), ("z=1,a=4", "P,S0", "R,S1")):
-        p = reshard.plan(source, target, mesh=mesh, shape=(4, 4))
+    for mesh, source, target in (("a=2,b=2", "S1,S1", "S2,S2"), ("z=1,a=2,b=2", "P,S1,S1", "R,S2,S2")):
+        p = reshard.plan(source, target, mesh=mesh, shape=(5, 3, 7))
+        assert [step.kind for step in p.steps] == ["slice", "reduce_scatter"]
         zero = np.array(-0.0, dtype) if np.dtype(dtype).kind == "f" else np.array(complex(-0.0, -0.0), dtype)
-        for out in reshard.simulate(p, [np.full((1, 4), zero) for _ in range(4)]):
+        parts = [np.full((5, rows, 7), zero) for rows in (1, 1, 1, 0)]
+        for out in reshard.simulate(p, parts):
             assert np.signbit(out.real).all()
 
 

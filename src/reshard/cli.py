@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import re
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ from reshard.strategies import STRATEGIES
 EXAMPLES = """examples:
   reshard plan --mesh dp=2,cp=2,tp=2 --shape 4096,4096 --dtype bfloat16 --from P,R,P --to R,R,R
   reshard plan --mesh dp=8,tp=8 --shape 8192,8192 --from S0,S1 --to S1,S0 --objective bytes --json
+  reshard plan --mesh dp=2,tp=2 --shape 64 --from S0,S0 --to 'S0,S0 | 0:tp>dp'
   reshard plan --mesh dp=2,cp=2,tp=2 --shape 64,64 --from P,P,P --to R,R,R --groups explicit:dp+cp
   reshard census --mesh a=2,b=2,c=2 --ndim 3
   reshard demo
@@ -70,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
     census = commands.add_parser(
         "census", help="plan all pairs of layouts and print how they are distributed", epilog=EXAMPLES, formatter_class=raw
     )
-    census.add_argument("--ndim", type=int, default=3, help="dims of the tensor (default 3)")
+    census.add_argument("--ndim", type=int, help="dims of the tensor (default: those of --shape, or 3)")
     census.add_argument("--partial", action="store_true", help="sources that hold Psum, instead of sharded and replicated ones")
     census.set_defaults(run=run_census)
     for command in (one, census):
@@ -87,7 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _shape(text: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in text.split(",") if part.strip())
+        return tuple(int(part) for part in re.split("[,x]", text) if part.strip())
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not whole numbers separated by commas, such as 4096,4096") from None
 
@@ -172,10 +174,11 @@ def run_census(options: argparse.Namespace) -> int:
     from rich.progress import track
 
     mesh = Mesh.parse(options.mesh)
-    shape = options.shape or (8,) * options.ndim
-    pairs = census_pairs(mesh, options.ndim, options.partial) if options.ndim > 0 else []
+    ndim = options.ndim if options.ndim is not None else len(options.shape or (8, 8, 8))
+    shape = options.shape or (8,) * ndim
+    pairs = census_pairs(mesh, ndim, options.partial) if ndim > 0 else []
     if not pairs:
-        raise LayoutError("a census has pairs of different layouts", got=f"--ndim {options.ndim}", hint="use --ndim 1 or more")
+        raise LayoutError("a census has pairs of different layouts", got=f"--ndim {ndim}", hint="use --ndim 1 or more")
     bar = track(pairs, "planning", console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
     plans: dict[str, list[Plan]] = {"reshard": [], "per-axis": []}
     common: dict[str, Any] = {"mesh": mesh, "shape": shape, "dtype": options.dtype, "topology": Topology(), "objective": options.objective}

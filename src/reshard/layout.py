@@ -28,7 +28,7 @@ _TOKENS = (
 _ORDER = re.compile(r"(\d+)\s*:\s*([A-Za-z_]\w*(?:\s*>\s*[A-Za-z_]\w*)*)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Layout:
     """For each tensor dim the mesh axes that split it (major first); the partial axes with their reduce op.
 
@@ -103,6 +103,9 @@ class Layout:
         names = self.mesh.axes
         orders = [f"{d}:" + ">".join(names[a] for a in axes) for d, axes in enumerate(self.dims) if list(axes) != sorted(axes)]
         return ",".join(self.tokens()) + (" | " + ", ".join(orders) if orders else "")
+
+    def __repr__(self) -> str:
+        return f"Layout.parse({str(self)!r}, {str(self.mesh)!r})"
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise unless every sharded dim exists in a tensor of this shape."""

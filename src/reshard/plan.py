@@ -32,7 +32,7 @@ class Options:
     strategy: str = "auto"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """Steps that lead from source to target. ``print(plan)`` explains it; ``certificate`` says how good it is."""
 
@@ -77,6 +77,11 @@ class Plan:
         from reshard.explain import as_html
 
         return as_html(self)
+
+    def __repr__(self) -> str:
+        from reshard.explain import title
+
+        return f"<Plan {title(self)}: {', '.join(step.kind for step in self.steps) or 'nothing to do'}>"
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data, totals included."""
