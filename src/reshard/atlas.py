@@ -85,7 +85,7 @@ class Region:
         self._limit = cost[0] * (1 - 1e-9)
         every = charts.everywhere
         there, left = charts.floor(charts.point(problem.source), every), charts.floor(every, charts.point(problem.target))
-        second = problem.topology.launch * TICKS if problem.objective == "time" else 0.0
+        second = problem.topology.launch * TICKS if problem.objective == "time" and problem.roomy else 0.0
         through = there + left + np.where((there > 0) & (left > 0), 0.0, second)
         near = np.flatnonzero((through < self._limit) & (every.held.max(axis=1) <= problem.ceiling))
         rows = [i for i in map(int, near) if problem.agrees(atlas.states[i]) and atlas.states[i] != problem.source]

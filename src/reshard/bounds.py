@@ -113,7 +113,7 @@ class Certificate:
     @cached_property
     def peak(self) -> Figure:
         """Bytes alive at once at the worst rank: source and target shards and all buffers."""
-        bound = (self._space.largest(self._source) + self._space.largest(self._target)) * self._itemsize
+        bound = peak(self._space.held(self._source) + self._space.held(self._target)) * self._itemsize
         return Figure(max((self._pricer.peak(*edge) * self._itemsize for edge in self._edges), default=bound), bound)
 
     @cached_property

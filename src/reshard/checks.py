@@ -13,7 +13,8 @@ from reshard.layout import Layout
 from reshard.mesh import Mesh
 
 Named = str | frozenset[frozenset[str]]
-MOST_ELEMENTS = 2**62
+MOST_ELEMENTS, MOST_INDICES = 2**62, 2**53
+STRATEGY_NAMES = ("auto", "exhaustive", "per-axis")
 
 
 def checked_choice(name: str, got: object, choices: Sequence[str]) -> None:
@@ -32,6 +33,10 @@ def checked_shape(shape: object) -> tuple[int, ...]:
         raise wrong from None
     if any(n < 0 for n in dims):
         raise wrong
+    if any(n >= MOST_INDICES for n in dims):
+        raise LayoutError(
+            "a tensor's dims are below 2**53, so that counts are exact", got=f"shape {dims}", hint="plan for a part of the tensor"
+        )
     return dims
 
 

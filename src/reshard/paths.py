@@ -145,12 +145,16 @@ def cheapest(problem: Problem, through: Sequence[State]) -> Path | None:
         return shortest(problem, through, least)
     path = None if limit is None else shortest(problem, through, limit)
     if path is None and limit is not None and (least := least_memory(problem, through)) is not None:
-        raise LayoutError(
-            "a plan keeps its peak within memory_limit, in bytes at the worst rank",
-            got=f"memory_limit={problem.memory_limit}",
-            hint=f"the least that can be done is {least}",
-        )
+        raise over_limit(limit, least)
     return path
+
+
+def over_limit(limit: int, least: int) -> LayoutError:
+    return LayoutError(
+        "a plan keeps its peak within memory_limit, in bytes at the worst rank",
+        got=f"memory_limit={limit}",
+        hint=f"the least that can be done is {least}",
+    )
 
 
 def best_path(problem: Problem, through: Sequence[State], known: Path | None = None) -> Path:

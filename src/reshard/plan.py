@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from reshard.bounds import Certificate
-from reshard.checks import checked_choice, checked_groups, checked_layouts, checked_limit, checked_shape, existing_groups
+from reshard.checks import STRATEGY_NAMES, checked_choice, checked_groups, checked_layouts, checked_limit, checked_shape, existing_groups
 from reshard.cost import FLAT, ITEMSIZE, OBJECTIVES, REPRODUCIBILITY, Level, Objective, Topology
 from reshard.errors import BrokenPlanError, LayoutError
 from reshard.layout import Layout
@@ -189,17 +189,19 @@ def _options_from_dict(data: dict[str, Any]) -> Options:
     topology = Topology(link["alpha"], link["bandwidth"], link["launch"], tuple(Level(*level) for level in link["levels"]))
     if data["dtype"] not in ITEMSIZE:
         raise _tampered(f"dtype {data['dtype']!r}")
+    checked_choice("strategy", data["strategy"], STRATEGY_NAMES)
     checked_choice("objective", data["objective"], OBJECTIVES)
     checked_choice("reproducibility", data["reproducibility"], REPRODUCIBILITY)
     return Options(
         data["dtype"], topology, data["objective"], checked_groups(data["groups"]), data["reproducibility"],
-        checked_limit(data["memory_limit"]), str(data["strategy"]),
+        checked_limit(data["memory_limit"]), data["strategy"],
     )  # fmt: skip
 
 
 def _check_promises(plan: Plan) -> None:
     """The options that a plan says it keeps: groups, memory limit, reproducibility."""
     options, figures = plan.options, plan.certificate
+    _ = figures.cuts  # the topology fits the mesh
     existing = existing_groups(plan.mesh, options.groups)
     if existing is not None and any(step.group not in existing.values() for step in plan.collectives):
         raise _tampered("a step on a group that does not exist")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from reshard.cost import Level, Topology
 from reshard.errors import LayoutError
 from reshard.mesh import Mesh
-from reshard.steps import Edge, contributions, touched
+from reshard.steps import LOCAL, Edge, contributions, touched
 from reshard.traffic import Blocks, Count, Space, State, agreement, crosses, peak
 
 EXACT_UP_TO = 4096
@@ -88,8 +88,8 @@ class Pricer:
         if edge.kind == "slice":
             return Price(0, 0, 0, 0, 0.0, memory, nothing)
         received, worst = self.received(edge, u, v)
-        if not received:
-            return Price(0, 0, 0, 0, 0.0, memory, nothing)
+        if not received:  # some chunks are short or empty, and it turns out to be local
+            return Price(0, 0, 0, 0, 0.0, self.peak(LOCAL, u, v) * self.itemsize, nothing)
         cuts = tuple(self.cut(edge, u, v, blocks) * self.itemsize for blocks in self.levels)
         received, worst = received * self.itemsize, worst * self.itemsize
         rounds = self.rounds(edge, u, v)

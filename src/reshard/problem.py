@@ -75,6 +75,11 @@ class Problem:
     def _kinds(self) -> frozenset[str]:
         return frozenset({self.made, *(op for _, op in self.ops)})
 
+    @cached_property
+    def roomy(self) -> bool:
+        """Whether every dim has an element for each rank. Where not, other orders of nesting can be the same, and moves free."""
+        return all(n >= self.mesh.size for n in self.shape)
+
     def fits(self, state: State) -> bool:
         """Whether a path may pass through a state: its local tensor is no larger than allowed, and its ops get along."""
         return self.space.largest(state) <= self.ceiling and self.agrees(state)
@@ -91,7 +96,8 @@ class Problem:
     @cached_property
     def ceiling(self) -> float:
         """The largest local tensor that a path may have: the larger of source and target, unless only time or the peak counts."""
-        return math.inf if self.objective in ("time", "memory") else max(self.space.largest(self.source), self.space.largest(self.target))
+        free = self.objective in ("time", "memory") or self.memory_limit is not None
+        return math.inf if free else max(self.space.largest(self.source), self.space.largest(self.target))
 
     def floor_of_two(self, u: State, v: State) -> Key:
         """No path from u to v with two collectives costs less than this."""

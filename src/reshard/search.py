@@ -20,6 +20,7 @@ from reshard.cost import ITEMSIZE, OBJECTIVES, REPRODUCIBILITY, Objective, Topol
 from reshard.errors import LayoutError
 from reshard.layout import Layout
 from reshard.mesh import Mesh
+from reshard.paths import over_limit
 from reshard.plan import Options, Plan
 from reshard.problem import Hop, Path, Problem
 from reshard.steps import LOCAL, Edge, Step
@@ -101,13 +102,17 @@ def _plan(
         reproducibility=options.reproducibility,
         memory_limit=options.memory_limit,
     )
+    _ = problem.pricer  # a topology that does not fit the mesh is refused, whatever the way
     path = _trivial(problem)
     path = STRATEGIES[options.strategy](problem) if path is None else path
     return Plan(begin, end, shape, _steps(problem, begin, end, path, existing or {}), options)
 
 
 def _trivial(problem: Problem) -> Path | None:
+    least = (problem.space.largest(problem.source) + problem.space.largest(problem.target)) * problem.itemsize
     if problem.source == problem.target:
+        if problem.memory_limit is not None and problem.memory_limit < least:
+            raise over_limit(problem.memory_limit, least)
         return []
     return [Hop(LOCAL, problem.target)] if math.prod(problem.shape) == 0 else None
 

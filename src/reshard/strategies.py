@@ -70,7 +70,7 @@ def _provably_best(problem: Problem) -> Path | None:
         return None
     if problem.objective == "bytes":
         return best[1] if _is_least(problem, best) else None
-    return best[1] if best[0] <= problem.floor_of_two(source, target) else None
+    return best[1] if problem.roomy and best[0] <= problem.floor_of_two(source, target) else None
 
 
 def _is_least(problem: Problem, best: tuple[Key, Path]) -> bool:

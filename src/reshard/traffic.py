@@ -261,7 +261,7 @@ class Space:
         return count
 
     def largest(self, u: State) -> int:
-        """The most elements that any rank holds: rank 0's, since chunks never grow along an axis."""
+        """The most elements that any rank holds: rank 0's, since chunks never grow along an axis; with strides, no rank holds more."""
         if u not in self._largest_of:
             self._largest_of[u] = math.prod([self.longest(d, axes, u.strides) for d, axes in enumerate(u.dims)])
         return self._largest_of[u]
