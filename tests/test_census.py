@@ -74,7 +74,7 @@ def test_cost_is_a_metric_on_two_axes(shape, objective, levels) -> None:
     assert not violations(2, shape, objective, levels, None)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_cost_is_a_metric_on_three_axes() -> None:
     """200,000 triples in each setting, among 60 of the 125 layouts, others in each setting."""
     jobs = list(itertools.product([3], [(8, 8, 8), (5, 3, 7)], ["bytes", "time"], [False, True], [200_000], [60]))
